@@ -14,7 +14,6 @@ def test_lesson_08_without_its_downloads_runs_to_its_end_and_says_how_to_get_the
     monkeypatch.setattr(downloads, "BY_HAND", tmp_path / "by hand")
     monkeypatch.setattr(downloads, "try_to_load_from_cache", lambda model, file: None)
     # Nothing needs to be trained well here.
-    monkeypatch.setattr(fine_tuning, "fine_tune", lambda model, texts, recipe, seed: torch.zeros(5))
     monkeypatch.setattr(fine_tuning, "predict_logits", lambda model, texts: torch.zeros(len(texts), 14))
     monkeypatch.setattr(fine_tuning, "masked_loss", lambda body, text, num_windows: 4.0)
     messages = []

@@ -1,4 +1,4 @@
-"""Facts about MiniLM's hidden states and attention: word senses, antecedents of pronouns, paraphrases."""
+"""Facts about MiniLM's hidden states and attention: word senses, antecedents of pronouns."""
 
 import pytest
 import torch
@@ -7,11 +7,9 @@ from utils.build.downloads import MINILM, fetch
 from utils.models.pretrained import load_minilm
 from utils.training.word_senses import (
     BY_GENDER,
-    PARAPHRASES,
     SPRING,
     WATCH,
     WINOGRAD,
-    cosine_similarity,
     head_accuracy,
     pronoun_attention,
     select_heads,
@@ -98,22 +96,3 @@ def test_no_head_solves_the_winograd_schemas(encoder):
     lengths = encoder.tokenizer.batch([example.sentence for example in examples]).attention_mask.sum(1)
     uniform = (2 / lengths).mean()
     assert attention[:, -1, :, :2].sum(-1).mean() > 1.5 * uniform  # the last layer attends to both nouns
-
-
-# --- paraphrases --------------------------------------------------------------------------------------------------
-
-
-def test_cosine_similarity_is_symmetric_with_ones_on_the_diagonal(encoder):
-    texts = ["A cat sleeps.", "A kitten naps.", "Taxes were raised."]
-    table = cosine_similarity(encoder, texts)
-    assert torch.allclose(table, table.T, atol=1e-6) and torch.allclose(table.diagonal(), torch.ones(3), atol=1e-5)
-    assert table[0, 1] > 0.5 > 0.2 > table[0, 2]
-    assert torch.allclose(cosine_similarity(encoder, texts[:1], texts[1:]), table[:1, 1:], atol=1e-5)
-
-
-def test_paraphrases_are_mostly_more_similar_than_sentences_that_share_words(encoder):
-    wins = 0
-    for sentence, paraphrase, distractor in PARAPHRASES:
-        same, other = cosine_similarity(encoder, [sentence], [paraphrase, distractor])[0]
-        wins += int(same > other)
-    assert wins == 4 and len(PARAPHRASES) == 6

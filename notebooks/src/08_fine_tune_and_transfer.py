@@ -15,7 +15,7 @@
 # built.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Plan: 10 minutes for the promise, 40 for the ways to fine-tune, 25 for why it works, 10 for several tasks, 35 for the published model.
+# Plan: 10 minutes for the promise, 40 for the ways to fine-tune, 25 for what it changes, 10 for several tasks, 35 for the published model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask how many examples the listeners would be ready to label by hand. Write the number down for the first figure.
@@ -28,8 +28,7 @@
 # - choose a split that tests what will be new in use;
 # - load published weights into your encoder, and probe its embeddings and heads.
 #
-# **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`; without
-# them the lesson still runs to its end. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 from collections import Counter
@@ -52,6 +51,7 @@ from utils.plots.text import digits
 from utils.training import fine_tuning, real_tasks, word_senses
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.stored_encoder import stored_encoder
+from utils.training.trainer import linear_warmup_cosine
 from utils.widgets import heads_view
 
 # %% tags=["nbval-check-output"]
@@ -146,7 +146,7 @@ assert split_accuracy["at random"] > split_accuracy["by module"] + 0.1
 # ### A classification head
 #
 # A text has many hidden states and one label. **Mean pooling** averages the hidden states of the real tokens. A linear layer, the **head**, turns the mean
-# into logits. (BERT takes the hidden state of [CLS] instead of a mean.)
+# into logits.
 #
 # **Worked example.** Hidden states $(1,2)$ and $(3,0)$, then padding with $(9,9)$; three classes.
 #
@@ -203,7 +203,30 @@ print(f"cross-entropy, class 1 correct: {F.cross_entropy(logits, torch.tensor([0
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Full fine-tuning
 #
-# Train head and encoder on four labels for each of 14 families, 56 texts. From scratch and pretrained: same texts, steps and learning rate.
+# Train head and encoder on four labels for each of 14 families, 56 texts. The loop:
+
+
+# %% slideshow={"slide_type": "-"}
+def fine_tune(model, texts, learning_rate, num_steps=90):
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    schedule = linear_warmup_cosine(num_steps, 0.1)  # multiplies the learning rate
+    generator, batches, losses = torch.Generator().manual_seed(20_000), [], []
+    for step in range(num_steps):
+        batches = batches or texts.shuffled_batches(False, generator)  # one epoch, 16 texts each
+        batch = texts.select(batches.pop())
+        loss = F.cross_entropy(model(batch.token_ids, batch.attention_mask), batch.labels)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.param_groups[0]["lr"] = learning_rate * schedule(step)
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# From scratch and pretrained: same texts, steps and learning rate.
 
 # %% slideshow={"slide_type": "-"}
 train, test = setting.encode(docstrings.few(task, 4, seed=0)), setting.encode(task.test)
@@ -220,7 +243,7 @@ for method in ("from scratch", "full fine-tuning"):
     if method == "full fine-tuning":
         classifier.body.load_state_dict(encoder["state_dict"])
     starts[method] = fine_tuning.snapshot(classifier)
-    losses = fine_tuning.fine_tune(classifier, train, fine_tuning.RECIPES[method], seed=0)
+    losses = fine_tune(classifier, train, fine_tuning.RECIPES[method].learning_rate)
     ends[method] = fine_tuning.snapshot(classifier)
     print(f"{method}: training loss {losses[-5:].mean():.2f}", end=", ")
     print(f"test accuracy {test_accuracy(classifier):.1%}")
@@ -251,7 +274,7 @@ quiz("8.a")
 #
 # $$h=Wx+s\,BAx,\qquad A:(r,d_{\text{in}}),\quad B:(d_{\text{out}},r)$$
 #
-# $B$ is initialized to zero, so before training nothing has changed. By hand, with $r=1$ and $s=0.5$:
+# $B$ is initialized to zero, so before training nothing has changed. In the PEFT library $s=\alpha/r$ is `lora_alpha / r`. By hand, with $r=1$ and $s=0.5$:
 #
 # $$W=\begin{pmatrix}1&2\\0&1\end{pmatrix},\quad A=\begin{pmatrix}1&-1\end{pmatrix},\quad B=\begin{pmatrix}2\\1\end{pmatrix},\quad x=\begin{pmatrix}3\\1\end{pmatrix}$$
 #
@@ -295,12 +318,12 @@ LoRALinear = exercise("8.2").use(LoRALinear)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-linear, x = nn.Linear(2, 2, bias=False), torch.tensor([3.0, 1.0])  # the example by hand
-linear.weight.data = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
-adapted = LoRALinear(linear, rank=1, scale=0.5)
-print("before training:", adapted(x).tolist())
-adapted.lora_A.data, adapted.lora_B.data = torch.tensor([[1.0, -1.0]]), torch.tensor([[2.0], [1.0]])
-print("with A and B:", adapted(x).tolist())
+linear, x = nn.Linear(2, 2), torch.tensor([3.0, 1.0])  # the example by hand, with a bias of zero
+linear.weight.data, linear.bias.data = torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.zeros(2)
+by_hand = LoRALinear(linear, rank=1, scale=0.5)
+print("before training:", by_hand(x).tolist())
+by_hand.lora_A.data, by_hand.lora_B.data = torch.tensor([[1.0, -1.0]]), torch.tensor([[2.0], [1.0]])
+print("with A and B:", by_hand(x).tolist())
 adapted = LoRALinear(nn.Linear(384, 384), rank=4)
 trainable = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
 print(f"384 to 384, rank 4: {trainable:,} of {parameter_count(adapted):,} parameters are trained")
@@ -311,14 +334,16 @@ print(f"384 to 384, rank 4: {trainable:,} of {parameter_count(adapted):,} parame
 # Your `LoRALinear` wraps both projections of each attention layer. The head is trained as before; the rest is frozen.
 
 # %% slideshow={"slide_type": "-"}
+rank, scale, learning_rate = fine_tuning.RANK, 1.0, fine_tuning.RECIPES["LoRA"].learning_rate
 torch.manual_seed(0)
 body = setting.pretrained_body().requires_grad_(False)
 for layer in body.encoder.layers:
     attention = layer.self_attn
-    attention.in_proj = LoRALinear(attention.in_proj, fine_tuning.RANK)
-    attention.out_proj = LoRALinear(attention.out_proj, fine_tuning.RANK)
+    attention.in_proj = LoRALinear(attention.in_proj, rank, scale)
+    attention.out_proj = LoRALinear(attention.out_proj, rank, scale)
 adapted = SequenceClassifier(body, config.dim, len(task.labels))
-fine_tuning.fine_tune(adapted, train, fine_tuning.RECIPES["LoRA"], seed=0)
+losses = fine_tune(adapted, train, learning_rate)
+print(f"rank {rank}, scale {scale:g}, learning rate {learning_rate:g}, {len(losses)} steps")
 trainable = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
 frozen = sum(p.numel() for p in adapted.parameters() if not p.requires_grad)
 print(f"LoRA: test accuracy {test_accuracy(adapted):.1%}", end="; ")
@@ -327,19 +352,18 @@ print(f"{trainable:,} parameters trained, {frozen:,} frozen")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Six methods
 #
-# One draw of labels says little, so here are five. Two baselines use no Transformer: the bag of words, and **word vectors + GRU**, the older recipe.
-# Word vectors come from co-occurrence counts in the same unlabeled text ([Levy and Goldberg, 2014](../docs/references.md#levy2014)); a GRU
-# ([Cho et al., 2014](../docs/references.md#cho2014)), a recurrent network, takes them in one by one and is trained on the labels.
+# One draw of labels says little, so here are five. Two baselines use no Transformer: the bag of words, and **word vectors + GRU**, a recurrent network ([Cho et al., 2014](../docs/references.md#cho2014))
+# on vectors from co-occurrence counts in the same unlabeled text ([Levy and Goldberg, 2014](../docs/references.md#levy2014)).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.accuracy_against_labels(
         label_axis,
         accuracy_of,
-        "Few labels: pretraining is ahead. All labels: nothing beats the bag of words",
+        "Few labels: fine-tuning is ahead. All labels: no mean beats the bag of words",
         marks={"majority class": few.result["majority"]},
     ),
-    alt="Accuracy on new modules against labels per class for six methods: the three pretrained ones lead at 1, 4 and 16 labels, a bag of words at all labels.",
+    alt="Accuracy on new modules against labels per class for six methods: the three pretrained ones lead at 1 and 4 labels, LoRA and full fine-tuning at 16, a bag of words with all labels.",
 )
 
 
@@ -362,8 +386,8 @@ Table(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - **One label:** the three pretrained methods cannot be distinguished; the draw of labels matters more.
-# - **Four and sixteen:** all three are ahead of training from scratch, and full fine-tuning of both baselines.
-# - **All labels:** pretraining is still worth 8 points, but nothing beats the bag of words, and the linear probe is last.
+# - **Four and sixteen:** all three beat training from scratch. LoRA and full fine-tuning also beat both baselines; at 16 the linear probe only ties with the bag of words.
+# - **All labels:** pretraining is still worth 8 points, but no method's mean beats the bag of words; the best run of full fine-tuning reaches it. The linear probe is last.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The bag of words is the honest rival: topic is mostly a matter of words. Ask for a task where it must fail; section 4 has one.
@@ -379,14 +403,18 @@ assert all(
 for column in (1, 2):
     mean = {row["method"]: row["mean"][column] for row in rows}
     assert min(mean[name] for name in ("linear probe", "LoRA", full)) > mean[scratch] + 8
-    assert mean[full] > max(mean["bag of words"], mean["word vectors + GRU"]) + 5
+    for name in ("LoRA", full):
+        assert mean[name] > max(mean["bag of words"], mean["word vectors + GRU"]) + 4
+assert abs(sixteen["linear probe"] - sixteen["bag of words"]) < 1
+best_of_all = {row["method"]: max(row["seeds"][3]) for row in rows}
+assert best_of_all[full] >= best_of_all["bag of words"] == max(every.values())
 assert round(every[full] - every[scratch]) == 8
 assert min(every, key=every.get) == "linear probe" and max(every, key=every.get) == "bag of words"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3 · Why does it work?
+# ## 3 · What does fine-tuning change?
 #
-# Training from scratch and full fine-tuning had the same labels, steps and architecture. Three measurements compare them.
+# Three measurements compare training from scratch and full fine-tuning. *Why* pretraining helps stays open.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far do the parameters move?
@@ -409,8 +437,8 @@ for method, start in starts.items():
         print(f"moved by {moved[f'layer {number}'][0]:.3f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The gradients differ by up to a factor of three, the steps do not. Adam divides each gradient by its own magnitude (lesson 02), so its first step moves
-# nearly every parameter by the learning rate. With Adam the distance says little about how much there was to learn. A step of SGD is as long as its gradient.
+# The gradient norms differ by more than a factor of three, the steps by one percent. Adam divides each gradient by its own magnitude (lesson 02), so its first step moves
+# nearly every parameter by the learning rate. With Adam the distance says little about how much there was to learn. A step of SGD has the length of its gradient times the learning rate.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 moves = stored("distances")
@@ -426,8 +454,8 @@ show(
     pictures.distance_by_layer(
         parts, panels, "With Adam pretrained layers move farther, with SGD less"
     ),
-    alt="Distance from the initialization for embeddings, layer 1 and layer 2. With Adam all bars are between 6 and 9, and the pretrained layers move farther. "
-    "With SGD all bars are smaller, and the pretrained layers move least.",
+    alt="Distance from the initialization for embeddings, layer 1 and layer 2. With Adam all bars are between 5.7 and 8.6, and the pretrained layers move farther. "
+    "With SGD all bars are smaller, and the pretrained layers, not the embeddings, move least.",
 )
 print("16 labels per class, 180 steps; bar: mean of three seeds, line: all three.", moves.label)
 
@@ -451,8 +479,8 @@ moves.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With SGD the guess is right: the pretrained layers fit the labels with much shorter moves than with Adam, at about the same accuracy. At the same learning rate the random
-# layers move farther without fitting; at a larger one they fit, and move farther still. **The distance with Adam is largely a property of Adam.**
+# With SGD the guess is right for the layers: at one learning rate the pretrained ones move less than the random ones, and only they fit. The embeddings move more. At a larger
+# learning rate the random layers fit, and move farther still. **The distance with Adam is largely a property of Adam.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # With Adam alone one would conclude that the guess was wrong. Ask what other conclusions in the literature rest on one optimizer.
@@ -461,7 +489,7 @@ moves.table(
 assert fine_tuning.RECIPES[scratch] == fine_tuning.RECIPES[full] and moves.result["seeds"] == 3
 assert all(0.43 < distance < 0.446 for _, distance in one_step.values())
 gradients = [gradient for gradient, _ in one_step.values()]
-assert 2.5 < max(gradients) / min(gradients) < 4
+assert 3 < max(gradients) / min(gradients) < 4
 cells = {
     (row["optimizer"], row["method"], row["learning_rate"]): row for row in moves.result["rows"]
 }
@@ -472,7 +500,7 @@ for part in ("layer 1", "layer 2"):
     assert min(adam["distance"][part]) > max(adam_scratch["distance"][part])
     assert max(sgd["distance"][part]) < min(sgd_scratch["distance"][part])
     assert max(sgd_scratch["distance"][part]) < min(fitted["distance"][part])
-    assert max(sgd["distance"][part]) < min(adam["distance"][part]) / 5
+assert min(sgd["distance"]["embeddings"]) > max(sgd_scratch["distance"]["embeddings"])
 assert max(adam["training_loss"] + sgd["training_loss"] + fitted["training_loss"]) < 0.1
 assert min(sgd_scratch["training_loss"]) > 0.5
 assert all(abs(a - b) < 3 for a, b in zip(adam["accuracy"], sgd["accuracy"], strict=True))
@@ -502,14 +530,13 @@ interpolate = exercise("8.3").use(interpolate)
 
 # %% slideshow={"slide_type": "subslide"}
 fractions = torch.linspace(0, 1, 11).tolist()
-test_loss, accuracies = ({method: [] for method in starts} for _ in range(2))
+test_loss = {method: [] for method in starts}
 subset = test.select(torch.arange(0, len(test), 3))  # every third text
 for method in starts:
     for fraction in fractions:
         classifier.load_state_dict(interpolate(starts[method], ends[method], fraction))
         logits = fine_tuning.predict_logits(classifier, subset)
         test_loss[method].append(F.cross_entropy(logits, subset.labels).item())
-        accuracies[method].append((logits.argmax(-1) == subset.labels).float().mean().item())
 show(
     pictures.interpolation_curves(
         fractions,
@@ -530,8 +557,7 @@ for method, curve in why.result["methods"].items():
 print(why.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# There is no barrier on either line: the training loss falls all the way, and both ends fit their labels. They differ on new modules: the solution near the
-# pretrained parameters generalizes better.
+# The figure is the test loss of one run with 4 labels per class, the table the training loss with 16. It falls at every point shown: no barrier. On new modules the solution reached from the pretrained parameters generalizes better.
 
 # %% tags=["checks"]
 curves = why.result["methods"]
@@ -547,7 +573,7 @@ quiz("8.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Catastrophic forgetting
 #
-# Put the old output layer back and let the fine-tuned encoder predict masked tokens. **Catastrophic forgetting** is the rise of this loss. The model above, after 90 steps on
+# Put the old output layer back and let the fine-tuned encoder predict masked tokens. **Catastrophic forgetting** is losing, through new training, what was learned before: here, the rise of this loss. The model above, after 90 steps on
 # four labels per class:
 
 # %% slideshow={"slide_type": "-"}
@@ -561,7 +587,7 @@ for name, loss in masked_loss.items():
 print(f"unigram model: {encoder['unigram']:.2f} nats")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# What drives it, labels or steps? The recipe takes more steps when there are more labels. So vary one and fix the other. Guess first.
+# What drives it, labels or steps? Vary one, fix the other. Guess first.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 forgetting = stored("forgetting")
@@ -578,15 +604,16 @@ show(
         marks={"before": forgetting.result["held_out"], "unigram": forgetting.result["unigram"]},
     ),
     alt="Left: the loss at masked tokens rises with the steps for 4, 16 and all labels per class, toward the unigram model; with LoRA it rises less. Right: the accuracy "
-    "on the task rises with the labels, and hardly with the steps.",
+    "on the task rises with the labels; with the steps it rises for all labels, hardly changes for 4, and falls for 16, with LoRA too.",
 )
 print("Line: mean of three seeds, band: all three. The schedule is stretched to the steps.")
 print(forgetting.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# - **Steps:** along every line, more steps mean more forgetting. The accuracy gains next to nothing after 90 steps, with all labels after 360.
-# - **Labels:** with few steps, more labels mean *less* forgetting; with many steps, four labels per class mean the least. The steps matter more.
-# - **LoRA** forgets less at every length, and SGD (table above) less than Adam at equal steps and about equal accuracy.
+# - **Steps:** more steps mean more forgetting. The accuracy stays (4 labels per class), falls (16), or rises until 360 steps (all).
+# - **Labels:** at 90 steps more labels mean *less* forgetting; at 720 steps four labels per class mean the least.
+# - **LoRA**, 16 labels: less forgetting than full fine-tuning at every length, but its accuracy falls from 45 to 38 %.
+# - **SGD** (table of distances) forgets less than Adam at equal steps and about equal accuracy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Read the figure along both axes: along a line the labels are fixed, at one tick the steps are fixed. Ask which of the two the recipe confounds.
@@ -606,6 +633,13 @@ for method, number in ((full, 4), (full, 16), (full, None), ("LoRA", 16)):
     assert gains[method, number, 720] < gains[method, number, 360] + 1
     if number:
         assert max(gains[method, number, count] for count in steps) < gains[method, number, 90] + 1
+
+# %% tags=["checks"]
+assert [round(gains["LoRA", 16, count]) for count in (90, 720)] == [45, 38]
+assert gains[full, 16, 720] < gains[full, 16, 90] - 3
+assert abs(gains[full, 4, 720] - gains[full, 4, 90]) < 1 and gains[full, None, 360] == max(
+    gains[full, None, count] for count in steps
+)
 few_steps, many_steps = ([losses[full, n, count] for n in (4, 16, None)] for count in (90, 720))
 assert few_steps == sorted(few_steps, reverse=True) and many_steps[0] == min(many_steps)
 assert max(few_steps) < min(many_steps)
@@ -643,6 +677,7 @@ def merge_lora(layer):
 merge_lora = exercise("8.4").use(merge_lora)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+print("by hand:", merge_lora(by_hand).weight.tolist(), merge_lora(by_hand)(x).tolist())
 with torch.no_grad():
     before = adapted(train.token_ids, train.attention_mask)
     for layer in adapted.body.encoder.layers:  # the classifier with LoRA of section 2
@@ -656,17 +691,16 @@ print("LoRA layers left:", sum(isinstance(module, LoRALinear) for module in adap
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · One encoder, several tasks
 #
-# For each task a copy of the encoder is fine-tuned under a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders on nine tasks:
+# For each task a copy of the encoder is fine-tuned under a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders on nine tasks, among them:
 #
 # | GLUE | question | here |
 # |---|---|---|
 # | CoLA | is the sentence acceptable? | *word order*: were two words swapped? |
 # | SST-2 | is the review positive? | reviews, section 5 |
-# | MRPC, QQP, STS-B | do two sentences mean the same? | paraphrases, section 5 |
 # | MNLI, RTE, QNLI | does one sentence entail, or answer, the other? | *continuation*: does it follow the other? |
 # | WNLI | what does the pronoun refer to? | Winograd schemas, section 5 |
 #
-# *Families* and *kinds* (module, class or function?) have no counterpart in GLUE.
+# *Families* and *kinds* (module, class or function?) have no counterpart there.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 tasks = stored("several_tasks")
@@ -707,13 +741,13 @@ task_bars(
 sizes_of = [f"{name} {len(make().train):,}" for name, make in docstrings.TASKS.items()]
 task_bars(
     all_of_each,
-    "All labels: only full fine-tuning learns word order",
+    "All labels: full fine-tuning learns word order, the linear probe a little",
     f"Labels: {', '.join(sizes_of)}",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With 32 labels per class no method learns *continuation* or *word order*. With all labels, full fine-tuning reaches 72 % on *word order*; training from scratch and the bag
-# of words stay at chance. On *continuation* it reaches 62 %, the bag of words 61 %. On *kinds* and *families* nothing beats the bag of words.
+# With all labels, full fine-tuning reaches 72 % on *word order*, the linear probe 57.5 %; training from scratch and the bag
+# of words stay at chance. On *continuation* it reaches 62 %, the bag of words 61 %. On *kinds* and *families* no method's mean beats the bag of words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # GLUE has a leaderboard and a single average. Ask what an average over these four tasks would hide.
@@ -731,6 +765,7 @@ for name in ("continuation", "word order"):
 assert means["word order"]["linear probe"] < means["word order"][full] - 10
 assert max(means["word order"][method] for method in (scratch, "bag of words")) < 52
 assert round(means["word order"][full]) == 72
+assert round(means["word order"]["linear probe"], 1) == 57.5
 assert [round(means["continuation"][method]) for method in (full, "bag of words")] == [62, 61]
 for name in ("kinds", "families"):
     assert max(means[name], key=means[name].get) == "bag of words"
@@ -762,16 +797,16 @@ for name, published in BERT.layer.items():
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 parity, speed = stored("bert_parity"), stored("bert_speed")
-largest = max(parity.result["largest"])
-print(
-    f"{parity.result['sentences']} sentences, {parity.result['numbers']:,} numbers: the largest difference is {largest:.0e},",
-    end=" ",
-)
-print(f"in double precision {max(parity.result['largest_in_double']):.0e}")
-print(
-    f"speedup over transformers: {speed.result['geometric_mean']:.2f}x (geometric mean of three shapes)"
-)
+largest, in_double = (max(parity.result[name]) for name in ("largest", "largest_in_double"))
+print(f"{parity.result['sentences']} sentences, {parity.result['numbers']:,} numbers", end=": ")
+print(f"largest difference {largest:.0e}, in double precision {in_double:.0e}")
 print(parity.label)
+print(f"speedup over transformers: {speed.result['geometric_mean']:.2f}x", end=" ")
+print("(geometric mean of three shapes)")
+print(speed.label)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Yes, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One word, two senses
@@ -833,12 +868,12 @@ if minilm:
             "Layer by layer the two senses of watch separate",
         ),
         alt="Left: the cosine of two nouns stays high through six layers, that of a noun and a verb falls. Right: in layer 1 the noun attends to gold, the verb to "
-        "they and television; in layers 2 to 5 most weight is on [CLS].",
+        "they and television; in layers 2 to 5 more than half of the weight is on [CLS].",
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In the embeddings only the position differs. Layer 1 mixes in the words that decide the sense: *gold* for the noun, *they* and *television* for the verb.
-# Every layer widens the margin, until every two nouns are more similar than any noun and verb.
+# In these two sentences layer 1 attends most, after [CLS], to *gold*, and to *television* and *they*. For nouns the margin grows in every layer,
+# and from layer 3 on every two nouns are more similar than any noun and verb. For verbs it stops growing at layer 3, and some pairs still overlap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for other words with two senses and try them: replace the sentences, keep the word a single token.
@@ -849,7 +884,7 @@ quiz("8.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The attention sink
 #
-# In layers 2 to 5 *watch* gives most of its attention to [CLS]. Is that typical?
+# In layers 2 to 5 *watch* gives more than half of its attention to [CLS]. Is that typical?
 #
 # **Exercise 8.6.** How much weight do some queries give to some keys?
 #
@@ -910,11 +945,10 @@ if minilm:
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token that every text has, with a value near zero: a
-# **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
+# A common explanation: softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token with a value near zero: a
+# **no-op**. The norms above fit it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
 # [Clark et al. (2019)](../docs/references.md#clark2019) explain BERT's attention on [SEP] in this way, [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
-# the small values, and [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders. A large weight need not be a
-# large effect.
+# the small values, and [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does a pronoun attend to?
@@ -938,7 +972,7 @@ if minilm:
 view
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# One sentence proves nothing. Twelve pairs differ only in *he* or *she*, which changes the antecedent. Twelve are **Winograd schemas**, where the meaning decides: *The dog left
+# Twelve pairs differ only in *he* or *she*, which changes the antecedent. Twelve are **Winograd schemas**, where the meaning decides: *The dog left
 # the bone because it was tired*, or *rotten*. A head is correct if it gives the antecedent more weight than the other noun.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
@@ -961,7 +995,9 @@ if minilm:
 # %% slideshow={"slide_type": "subslide"}
 if minilm:
     correct_of_12 = {}
-    print("best head on half of the pairs, on the other half; mean attention of the pronoun")
+    print(
+        "head chosen on one half of the pairs: correct on the other half; there the pronoun's mean attention"
+    )
     for name, twins in pairs_of.items():
         for fold in word_senses.select_heads(minilm, twins):
             layer, head = fold.head
@@ -977,23 +1013,8 @@ if minilm:
     print(f"[CLS] {both[2]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# *He or she*: the selected heads are correct in 11 of 12 held-out sentences, with at most a tenth of their weight on the antecedent. Averaged over all heads there is no preference: some
-# attend to the *other* noun. They match gender; nothing here resolves pronouns. *It*: 8 of 12, where a head that always prefers one noun gets 6. So few sentences do not tell 8 from chance.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which sentences mean the same?
-#
-# A **sentence embedding** is the mean-pooled last layer, scaled to norm one. Each row: a sentence, and its cosine with a paraphrase and with a sentence that shares its words.
-
-# %% slideshow={"slide_type": "-"}
-triples = word_senses.PARAPHRASES
-if minilm:
-    wins = 0
-    for sentence, paraphrase, distractor in triples:
-        cosine = word_senses.cosine_similarity(minilm, [sentence], [paraphrase, distractor])[0]
-        wins += int(cosine[0] > cosine[1])
-        print(f"paraphrase {cosine[0]:.2f}, shared words {cosine[1]:.2f}: {sentence}")
-    print(f"paraphrase more similar: {wins} of {len(triples)}")
+# Of equally good heads the first is chosen. *He or she*: 11 of 12 held-out sentences are correct, with at most a tenth of the weight on the antecedent. These heads can succeed by matching gender alone; that is not understanding. *It*: 8 of 12, where a head that always prefers
+# one noun gets 6. So few sentences do not tell 8 from chance.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
@@ -1023,12 +1044,12 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The linear probe does no better than the bag of words. Fine-tuning pays: six points by LoRA, eight in full.
+# With 600 sentences the linear probe beats the bag of words, with all of them it does not: pretraining pays where labels are few. Fine-tuning adds six points by LoRA, eight in full.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Back to the docstrings
 #
-# A linear probe on MiniLM's sentence embeddings next to the course's own encoder, with the same draws of labels:
+# A linear probe on MiniLM's **sentence embeddings** (mean-pooled last layer, scaled to norm one) next to the course's own encoder, with the same draws of labels:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 published = stored("published_tasks")
@@ -1045,8 +1066,9 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On *families* MiniLM is ahead with every number of labels, and with all of them the first to pass the bag of words: that is what more text and more parameters buy. It was trained on which
-# texts belong together: 83 % on *continuation*. *Word order*, which that training never needed: 56 %, below our fine-tuned encoder.
+# On *families* MiniLM's means are ahead with every number of labels, and with all of them the first above the bag of words. MiniLM has more parameters, more text and another training
+# objective; this does not tell which one helps. The test docstrings may also be in its training text. *Continuation*: 83 %. *Word order*: 56 %, like a linear probe on our
+# encoder (57.5 %). Full fine-tuning reached 72 %; MiniLM was not fine-tuned here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody type a sentence with two nouns and a pronoun, and vote on the antecedent before the cell runs.
@@ -1057,23 +1079,30 @@ assert largest < 1e-5 and speed.result["geometric_mean"] >= 1.1
 if minilm:
     margins = (watch["first"] - watch["across"])[:, 0].tolist()
     assert margins[-1] >= 0.3 and margins == sorted(margins)
-    assert watch["first"][-1, 1] > watch["across"][-1, 2]
+    assert (watch["first"][3:, 1] > watch["across"][3:, 2]).all()
+    assert (watch["second"][-3:, 1] < watch["across"][-3:, 2]).all()
+    assert (watch["second"] - watch["across"])[:, 0].argmax() == 3
     noun_tokens, noun_map = list(maps.values())[0]
     verb_tokens, verb_map = list(maps.values())[1]
     assert noun_tokens[noun_map[0, 1:].argmax() + 1] == "gold"
     assert {verb_tokens[i + 1] for i in verb_map[0, 1:].topk(2).indices} == {"they", "television"}
     assert min(noun_map[1:, 0].min(), verb_map[1:5, 0].min()) > 0.5
+
+# %% tags=["checks"]
+if minilm:
     assert half > 36 and (norms[1:, is_cls].mean(1) < 0.12 * norms[1:, ordinary].mean(1)).all()
     assert correct_of_12 == {"he or she": [11, 11], "it, by meaning": [8, 8]}
     assert gender.max() == 1 and gender.min() == 0
     assert abs(both[0] - both[1]) < 0.005
-    assert len(triples) / 2 < wins < len(triples)
 
 # %% tags=["checks"]
 baseline = max(review_rows["bag of words"]["mean"], review_rows["linear probe"]["mean"])
 assert [round(review_rows[method]["mean"] - baseline) for method in ("LoRA", full)] == [6, 8]
 assert review_rows["linear probe"]["mean"] <= review_rows["bag of words"]["mean"]
 assert review_rows[full]["accuracy"]["least"] >= 80
+if minilm and reviews_folder:
+    of_words, of_probe = quick["accuracy"][:2, 0].tolist()
+    assert list(quick["methods"]) == ["bag of words", "linear probe"] and of_probe > of_words + 0.05
 assert published.result["seeds"] == few.result["seeds"]
 assert published.result["labels"] == few.result["labels"]
 families = probe_of["families"]

@@ -752,7 +752,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.d",
-        question="In layers 2 to 5, most of the weight of *watch* is on [CLS], which carries no word. Why might a head learn this?",
+        question="In layers 2 to 5, more than half of the weight of “watch” is on [CLS], which carries no word. Why might a head learn this?",
         options=[
             (
                 "[CLS] summarizes the sentence, and the word needs this summary.",
@@ -768,7 +768,7 @@ register_quiz(
             ),
             (
                 "The weights were not trained long enough to find a better token.",
-                "On the contrary: the pattern appears with training, in models of every size.",
+                "On the contrary: such patterns appear with training.",
             ),
         ],
         right=1,

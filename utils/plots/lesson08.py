@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
 
-from utils.plots.figures import chart, signed
+from utils.plots.figures import chart
 from utils.plots.parts import (
     LABEL,
     LOOKS,
@@ -169,25 +169,6 @@ def word_in_context(curves, maps, title):
         axes.tick_params(length=0)
         axes.grid(False)
         axes.set_title(name, fontsize=FONT)
-    return figure
-
-
-def similarity_matrix(sentences, cosines, title):
-    """Cosine similarity (n, n) of sentences as a heat map; rows show the sentences, columns their numbers."""
-    cosines = as_array(cosines)
-    count = len(cosines)
-    figure, axes = chart(title, 11.5, 1.2 + 0.5 * count)
-    image = axes.imshow(cosines, cmap=WEIGHTS_MAP, vmax=1, aspect="auto")
-    for (row, column), cosine in np.ndenumerate(cosines):
-        dark = is_dark(image.cmap(image.norm(cosine)))
-        write(axes, column, row, signed(cosine), SMALL, color="white" if dark else "black")
-    axes.set_xticks(range(count), range(1, count + 1))
-    axes.set_yticks(range(count), [f"{number + 1}  {sentence}" for number, sentence in enumerate(sentences)])
-    axes.tick_params(length=0)
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, label="cosine similarity", aspect=25, pad=0.02)
-    bar.outline.set_visible(False)
     return figure
 
 

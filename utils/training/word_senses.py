@@ -1,4 +1,4 @@
-"""Probing MiniLM (Wang et al., 2020b, arXiv:2002.10957): word senses, the attention sink, antecedents of pronouns, paraphrases.
+"""Probing MiniLM (Wang et al., 2020b, arXiv:2002.10957): word senses, the attention sink, antecedents of pronouns.
 
 All sentences are the course's own, and nothing is trained. The senses of a word separate layer by layer. [CLS] receives most
 attention and passes on little. Some heads find the antecedent by the gender of the pronoun; none solves Winograd schemas.
@@ -224,30 +224,3 @@ def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[Hea
         attention = held_out[:, layer, head].mean(0).tolist()
         results.append(HeadSelection((layer + 1, head + 1), *measured, attention))
     return results
-
-
-# --- paraphrases --------------------------------------------------------------------------------
-
-# A sentence, a paraphrase, and a sentence that shares its words but not its meaning.
-PARAPHRASES = (
-    (
-        "A man is playing a guitar on the street.",
-        "Someone makes music outdoors.",
-        "A man is crossing the street with a dog.",
-    ),
-    ("The train to the coast was late.", "Our railway journey was delayed.", "The dress has a long train of silk."),
-    ("How do I bake bread at home?", "A simple recipe for a loaf", "How do I earn bread for my home?"),
-    (
-        "The doctor told her to rest for a week.",
-        "She was advised to take it easy.",
-        "The doctor had a week of holidays.",
-    ),
-    ("Prices rose sharply last year.", "Everything became more expensive.", "The rose bloomed last year."),
-    ("The children were asleep by nine.", "The kids had gone to bed.", "The nine children were noisy."),
-)
-
-
-def cosine_similarity(encoder: PretrainedEncoder, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
-    """Cosine similarity of sentence embeddings, (texts, others); without others, of the texts among themselves."""
-    embeddings = encoder.sentence_embeddings(texts)
-    return embeddings @ (embeddings if others is None else encoder.sentence_embeddings(others)).T
