@@ -23,6 +23,7 @@ from tests.benchmarks import (
     bert_speed,
     costs,
     encoder_speed,
+    few_pairs,
     fine_tuning,
     heads,
     memory,
@@ -43,7 +44,8 @@ from utils.paths import ROOT
 
 MODULES = (
     *(attention, regression, memory, translation, self_attention, heads, story_encoder, encoder_speed),
-    *(transformer_speed, peak, pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling, smollm2_speed),
+    *(transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed, costs, scaling),
+    smollm2_speed,
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 
