@@ -71,7 +71,7 @@ def merged_pair(before, after):
 
 # Three objectives
 
-MASK, SENTINEL, BOS, EOS = "[MASK]", "[SENTINEL{}]", "<bos>", "<eos>"
+MASK, SENTINEL, BOS, EOS = "[MASK]", "[SENTINEL{}]", "[CLS]", "[SEP]"
 SELF, CROSS = 1, 2  # self-attention and cross-attention
 SHADES = {0: "#EDEDED", SELF: BLUE, CROSS: RED}
 
@@ -148,7 +148,7 @@ def _draw_objectives(panels, source_len, title):
         if mask.max() == CROSS:
             _source_lines(axes, source_len, len(inputs), left + label_width, height - 0.75 - over, cell)
         left += wide + space
-    names = {BLUE: "self-attention", RED: "cross-attention", SHADES[0]: "masked"}
+    names = {BLUE: "self-attention", RED: "cross-attention", SHADES[0]: "may not attend"}
     keys = [Patch(color=shade, label=name) for shade, name in names.items()]
     target_key = Line2D([], [], color=RED, marker=">", label="target")
     axes.legend(handles=[*keys, target_key], loc="lower left", ncols=4, borderaxespad=0, handlelength=1.4)
