@@ -47,7 +47,9 @@ def test_source_and_target_of_a_corrupted_sentence_give_the_sentence_back(text):
                 else:
                     spans[current].append(token)
             assert spans.popitem()[1] == []  # the final sentinel
-            restored = [restored_id for token in source[: source.index(EOS_ID)] for restored_id in spans.get(token, [token])]
+            restored = [
+                restored_id for token in source[: source.index(EOS_ID)] for restored_id in spans.get(token, [token])
+            ]
             assert tuple(restored) in sentences and PAD_ID not in restored
 
 
@@ -61,8 +63,6 @@ def test_fine_tuning_starts_from_the_pretrained_parameters():
     pretrained = train_on_pairs.__wrapped__(50, 1, pretraining_steps=40, **SMALL)
     assert pretrained["parameters"] == scratch["parameters"] and pretrained["covered"] == scratch["covered"] < 1
     assert pretrained["loss"][0] < scratch["loss"][0] - 0.3  # frequent tokens are known already
-    again = train_on_pairs.__wrapped__(50, 1, pretraining_steps=40, **SMALL)
-    assert torch.equal(pretrained["loss"], again["loss"]) and pretrained["exact"] == again["exact"]
 
 
 def test_pretraining_lowers_the_loss():
