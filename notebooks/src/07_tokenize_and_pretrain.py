@@ -503,7 +503,7 @@ print(f"uniform model: loss {loss:.2f}, perplexity {loss.exp():,.0f}")
 # ### All three, trained
 #
 # Two layers of width 96 (span corruption: one in the encoder, one in the decoder), windows of 64 tokens. BERT masks 15 % of the tokens; T5 removes 15 %, in
-# spans of 3. We train for seconds, so we predict more per step: 30 %, and 50 % in spans of 8 on average. The baseline is the **unigram model**, which knows only the
+# spans of 3 on average. We train for seconds, so we predict more per step: 30 %, and 50 % in spans of 8. The baseline is the **unigram model**, which knows only the
 # frequency of each token.
 
 # %% slideshow={"slide_type": "-"}
@@ -795,7 +795,7 @@ few_pairs.table(
 # - **Enough pairs make it unnecessary.** With 10,000 little is left to gain.
 #
 # Real translation shows the same pattern: mBART, pretrained by denoising ([Liu et al., 2020b](../docs/references.md#liu2020b)), gained up to 12 BLEU points with few
-# pairs, and nothing in the highest-resource settings.
+# pairs, but nothing in the highest-resource settings.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Return to the answers of the beginning: what could be learned without pairs, and what not?
