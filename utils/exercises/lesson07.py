@@ -1094,8 +1094,8 @@ register_quiz(
                 "[MASK] has a learned embedding of its own.",
             ),
             (
-                "The loss: it leaves out most positions of the text.",
-                "It does, but that alone would hide nothing from the model.",
+                "The padding: its positions are left out of attention.",
+                "Both kinds of model leave out padding; it is no part of the objective.",
             ),
         ],
         right=1,

@@ -188,31 +188,21 @@ def _source_lines(axes, source_len, count, left, top, cell):
 WINDOW = 25  # steps
 
 
-def pretraining_curves(losses, title, unigram):
-    """Training losses {name: (steps,)}, averaged over WINDOW steps, each labeled with its last perplexity.
+def pretraining_curves(losses, title):
+    """Training losses {name: (steps,)} minus those of the unigram models, averaged over WINDOW steps.
 
-    The curves end with the shortest; the first windows, far above the others, are left out. unigram: the loss of a
-    unigram model for the next token, as a dashed line.
+    The first windows, far above the others, are left out.
     """
-    num_windows = min(len(values) for values in losses.values()) // WINDOW
-    curves = {
-        name: as_array(values)[: num_windows * WINDOW].reshape(-1, WINDOW).mean(1)[2:]
-        for name, values in losses.items()
-    }
+    curves = {name: as_array(values)[: len(values) // WINDOW * WINDOW] for name, values in losses.items()}
+    curves = {name: values.reshape(-1, WINDOW).mean(1)[2:] for name, values in curves.items()}
     figure, axes = chart(title, 10.5, 5.4)
-    named = {f"{name}\nperplexity {_perplexity(values[-1])}": values for name, values in curves.items()}
-    draw_lines(axes, WINDOW * np.arange(3, num_windows + 1), named, markevery=2)
-    label = f"unigram, next token: {unigram:.2f},\nperplexity {_perplexity(unigram)}"
-    axes.axhline(unigram, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=label)
-    ylabel = f"training loss in nats, mean of {WINDOW} steps"
-    axes.set(xlabel="training step", ylabel=ylabel, ylim=(min(map(min, curves.values())) - 0.5, None))
+    longest = max(len(values) for values in curves.values())
+    padded = {name: np.append(values, [np.nan] * (longest - len(values))) for name, values in curves.items()}
+    draw_lines(axes, WINDOW * np.arange(3, longest + 3), padded, markevery=2)
+    axes.axhline(0, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="unigram model")
+    axes.set(xlabel="training step", ylabel=f"loss minus unigram loss, nats,\nmean of {WINDOW} steps")
     name_lines(axes)
     return figure
-
-
-def _perplexity(loss):
-    value = np.exp(loss)
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 # Few pairs
