@@ -196,9 +196,9 @@ def pretraining_curves(losses, title):
     curves = {name: as_array(values)[: len(values) // WINDOW * WINDOW] for name, values in losses.items()}
     curves = {name: values.reshape(-1, WINDOW).mean(1)[2:] for name, values in curves.items()}
     figure, axes = chart(title, 10.5, 5.4)
-    longest = max(len(values) for values in curves.values())
-    padded = {name: np.append(values, [np.nan] * (longest - len(values))) for name, values in curves.items()}
-    draw_lines(axes, WINDOW * np.arange(3, longest + 3), padded, markevery=2)
+    for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
+        steps = WINDOW * np.arange(3, len(values) + 3)
+        axes.plot(steps, values, color=shade, marker=marker, linestyle=line, label=name, markevery=2)
     axes.axhline(0, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="unigram model")
     axes.set(xlabel="training step", ylabel=f"loss minus unigram loss, nats,\nmean of {WINDOW} steps")
     name_lines(axes)
