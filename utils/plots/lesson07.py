@@ -12,7 +12,6 @@ from utils.plots.parts import (
     PALE_RED,
     draw_arrow,
     draw_box,
-    draw_lines,
     name_lines,
     plain_ticks,
     sheet,
