@@ -23,6 +23,7 @@ from utils.data.bpe import (
     BPETokenizer,
     bpe_merges,
     bpe_split,
+    merge_steps,
     normalize,
     pre_tokenize,
     train_bpe,
@@ -94,6 +95,13 @@ def test_splitting_by_rank_equals_the_library_also_on_words_it_never_saw():
 
 
 # WordPiece
+
+
+def test_merge_steps_show_the_merges_that_apply_and_end_with_the_split():
+    merges = [("e", "s"), ("x", "y"), ("l", "o"), ("es", "t")]
+    steps = merge_steps("lost", merges)
+    assert steps == [(["l", "o", "s", "t"], 0), (["lo", "s", "t"], 3)]
+    assert merge_steps("best", merges)[-1] == (bpe_split("best", merges), 4)
 
 
 def test_wordpiece_prefers_parts_that_seldom_occur_apart():

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from utils.data.bpe import CLS_ID, MASK_ID, PAD_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS
+from utils.data.bpe import CLS_ID, MASK_ID, PAD_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS, train_bpe
+from utils.data.docstrings import Texts
 from utils.models.language_models import CausalLM, EncoderConfig, MaskedLM
 from utils.models.transformer import Transformer
 from utils.training import pretraining
@@ -23,6 +24,7 @@ from utils.training.pretraining import (
     pretrain,
     restore_pretrained,
     sample_windows,
+    unigram_on_held_out,
 )
 from utils.training.trainer import IGNORE_INDEX
 
@@ -214,3 +216,10 @@ def test_without_the_causal_mask_the_next_token_leaks():
     losses = leakage_losses.__wrapped__()
     assert losses["entropy"] == pytest.approx(math.log(10))
     assert losses["bidirectional"] < 0.1 and losses["causal"] > losses["entropy"] - 0.05
+
+
+def test_a_unigram_model_over_four_equally_frequent_tokens_has_perplexity_four(monkeypatch):
+    text = Texts(("a b c d",) * 50, ("d c b a",))
+    monkeypatch.setattr(pretraining, "_texts", lambda: text)
+    loss, num_tokens = unigram_on_held_out(train_bpe(text.train, len(SPECIAL_TOKENS) + 5 + 4))
+    assert math.exp(loss) == pytest.approx(4, rel=0.02) and num_tokens == 4

@@ -108,7 +108,9 @@ for first, second in ("aa", "bb", "ab", "ba"):
 results = {num_heads: experiments.train_two_positions(num_heads) for num_heads in (1, 2)}
 for num_heads, result in results.items():
     first, second = (100 * result["letter_accuracy"]).mean(0)
-    print(f"{num_heads} head(s), mean of five seeds: first letter {first:.0f} %, second {second:.0f} %")
+    print(
+        f"{num_heads} head(s), mean of five seeds: first letter {first:.0f} %, second {second:.0f} %"
+    )
     for head in result["mark_weights"][0]:
         print("   first seed, weights on marker 1 and marker 2:", digits(head, 2))
 

@@ -23,6 +23,7 @@ from tests.benchmarks import (
     bert_speed,
     costs,
     encoder_speed,
+    few_pairs,
     fine_tuning,
     heads,
     in_context,
@@ -44,19 +45,9 @@ from utils.build.results import RESULTS, Table, read_entry, store, write_entry
 from utils.paths import ROOT
 
 MODULES = (
-    *(
-        attention,
-        regression,
-        memory,
-        translation,
-        translation_speed,
-        self_attention,
-        heads,
-        story_encoder,
-        encoder_speed,
-    ),
-    *(transformer_speed, peak, pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling),
-    *(smollm2_speed, in_context),
+    *(attention, regression, memory, translation, translation_speed, self_attention, heads, story_encoder),
+    *(encoder_speed, transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed),
+    *(costs, scaling, smollm2_speed, in_context),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

@@ -26,7 +26,7 @@ MEASURED = {
     "04_self_attention": "order accuracy and extrapolation of four kinds of positions; cross-entropy of a language model",
     "05_multi_head_attention": "one head against several, head ablation, gradients and training with and without residual connections and norms, the encoder and the memory network on stories",
     "06_transformer": "parity with `nn.Transformer`; exact match, BLEU, alignment; speedup of the KV cache",
-    "07_tokenize_and_pretrain": "perplexity of masked, causal and span-corruption models against n-gram models",
+    "07_tokenize_and_pretrain": "perplexity of three pretraining objectives against n-gram models; the translator with few pairs, from scratch and pretrained",
     "08_fine_tune_and_transfer": "accuracy by number of labels: from scratch, linear probe, LoRA, full fine-tuning; MiniLM",
     "09_cost_and_scale": "time and memory against length, scaling laws with a held-out prediction, speed and in-context learning of SmolLM2",
 }

@@ -106,6 +106,16 @@ def bpe_split(word: str, merges: Sequence[Pair]) -> list[str]:
     return tokens
 
 
+def merge_steps(word: str, merges: Sequence[Pair]) -> list[tuple[list[str], int]]:
+    """The tokens of a word before the first merge, numbered 0, and after each merge that applies, with its number from 1."""
+    steps = [(list(word), 0)]
+    for number, pair in enumerate(merges, start=1):
+        tokens = merge(steps[-1][0], pair)
+        if tokens != steps[-1][0]:
+            steps.append((tokens, number))
+    return steps
+
+
 # WordPiece: another training criterion, and greedy longest-match tokenization
 
 

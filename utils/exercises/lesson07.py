@@ -1082,38 +1082,46 @@ register_quiz(
         question="What is masked in a *masked* language model that is not masked in a causal one?",
         options=[
             (
-                "The attention scores: a causal mask hides later tokens.",
+                "The attention: a query cannot attend to later tokens.",
                 "That mask makes a model causal. A masked language model attends to both sides.",
             ),
             (
-                "The input: some tokens are replaced before the model sees them. Attention is not restricted.",
-                "An attention mask says which keys a query may attend to; [MASK] in the input is a token like any other.",
+                "The input: some tokens are replaced before the model sees them.",
+                "[MASK] in the input is a token like any other; attention is not restricted.",
             ),
-            ("The embeddings: those of some tokens are set to zero.", "[MASK] has a learned embedding of its own."),
-            ("The loss: it ignores most positions.", "It does, but that alone would hide nothing from the model."),
+            (
+                "The embeddings: those of some tokens are set to zero.",
+                "[MASK] has a learned embedding of its own.",
+            ),
+            (
+                "The padding: its positions are left out of attention.",
+                "Both kinds of model leave out padding; it is no part of the objective.",
+            ),
         ],
         right=1,
-        explanation="The layers are the same. The masked model attends to both sides, the causal one only to the left.",
+        explanation="An attention mask restricts which keys a query may attend to. [MASK] removes a token from the input. The layers are the same.",
     )
 )
 register_quiz(
     Quiz(
         id="7.b",
-        question="Of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % stay unchanged, so that the model sees the answer. What are "
-        "the last 20 % for?",
+        question="Of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % stay unchanged. What are the last 20 % for?",
         options=[
             (
                 "They make the task easier at the beginning of training.",
                 "The proportions stay the same throughout training.",
             ),
-            ("They keep the loss low.", "A lower loss is no goal in itself: it must come from better predictions."),
             (
-                "They have no purpose and are kept by tradition.",
+                "They lower the loss, because some targets are visible.",
+                "A lower loss is no goal in itself: it must come from better predictions.",
+            ),
+            (
+                "They are kept by tradition and change nothing at all.",
                 "The BERT paper tried other proportions, and little changed. But there was a reason.",
             ),
             (
-                "Fine-tuning has no [MASK]: the model must represent ordinary tokens as well, without trusting them blindly.",
-                "If only [MASK] had targets, the vectors of all other tokens could be anything.",
+                "They prepare the model for texts without any [MASK].",
+                "Later tasks have no [MASK]. If only [MASK] had targets, the vectors of all other tokens could be anything.",
             ),
         ],
         right=3,
@@ -1126,13 +1134,19 @@ register_quiz(
         question="You train a bidirectional encoder on next-token prediction: the logits at position i against token i + 1. What happens?",
         options=[
             (
-                "The loss falls to almost zero, and the model is useless for generation.",
+                "The loss falls to almost zero, and generation is useless.",
                 "It learns to copy the token to its right. During generation there is none.",
             ),
-            ("It learns more, since it sees more context.", "It sees the very token that it is to predict."),
-            ("It cannot run: the shapes do not match.", "All shapes match. That makes the mistake dangerous."),
             (
-                "Nothing changes: attention learns by itself not to attend to later tokens.",
+                "The loss falls further, because more context helps.",
+                "It sees the very token that it is to predict: that is no context.",
+            ),
+            (
+                "It stops with an error, because the shapes do not match.",
+                "All shapes match. That makes the mistake dangerous.",
+            ),
+            (
+                "Nothing changes: attention learns to ignore later tokens.",
                 "It attends to whatever lowers the loss, and nothing lowers it as much as the answer.",
             ),
         ],
@@ -1144,27 +1158,27 @@ register_quiz(
 register_quiz(
     Quiz(
         id="7.d",
-        question="Model A has perplexity 40 with a vocabulary of 2,000 tokens, model B has 60 with 8,000, on the same text. Which one predicts the text "
-        "better?",
+        question="On the same text, model A has perplexity 40 and splits it into 300 tokens; model B has perplexity 60 and splits it into 200. Which one "
+        "predicts the text better?",
         options=[
             (
-                "A: lower perplexity is better.",
-                "Per token. But A may need more tokens for the same text.",
+                "A, because its perplexity is lower: 40 against 60.",
+                "Per token. But A has to predict more tokens for the same text.",
             ),
             (
-                "B: it chooses among more tokens, so 60 is harder to reach.",
-                "Not certainly: it depends on how many tokens each needs.",
+                "Both alike, because 300 · 40 equals 200 · 60.",
+                "Perplexities are not added: the text has probability 40 to the power of -300 under A.",
             ),
             (
-                "It cannot be said: perplexity is per token, and their tokens differ. Compare bits per character.",
-                "That is the total negative log-likelihood in bits, divided by a length that both share.",
+                "B, because it needs fewer bits for the whole text.",
+                "A: 300 · log2(40) = 1,597 bits. B: 200 · log2(60) = 1,181 bits.",
             ),
             (
-                "They are equal once each perplexity is divided by the vocabulary size.",
+                "It depends on how many tokens each vocabulary has.",
                 "The vocabulary size does not matter here. The number of tokens in the text does.",
             ),
         ],
         right=2,
-        explanation="A character-level model may have perplexity 4 and be the worst of all.",
+        explanation="Perplexity is per token, so it cannot be compared between tokenizers. Bits per character can: both texts have the same characters.",
     )
 )

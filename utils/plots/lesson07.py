@@ -7,12 +7,13 @@ from matplotlib.patches import Patch, Rectangle
 from utils.plots.figures import chart, write_title
 from utils.plots.parts import (
     LABEL,
+    LOOKS,
     PALE_BLUE,
     PALE_RED,
     draw_arrow,
     draw_box,
-    draw_lines,
     name_lines,
+    plain_ticks,
     sheet,
     top_of,
     write,
@@ -23,28 +24,29 @@ from utils.plots.text import inches
 # Byte-pair merges of one word
 
 
-def merges_steps(steps, title, notes):
+def merges_steps(steps, title):
     """BPE merges of one word: a row for each step, new tokens highlighted.
 
-    steps: the tokens of the word before the first merge, after it, after the second, ... notes: text to the right of each
-    row; the first may be "".
+    steps: the tokens of the word, first its characters, each with the number of the merge that gave them.
     """
-    word = "".join(steps[0])
-    labels = ["letters", *(merged_pair(before, after) for before, after in zip(steps, steps[1:], strict=False))]
+    rows, numbers = [tokens for tokens, _ in steps], [number for _, number in steps]
+    word = "".join(rows[0])
+    labels = ["characters", *(merged_pair(before, after) for before, after in zip(rows, rows[1:], strict=False))]
     left, cell, row = 0.35 + max(inches(text, LABEL) for text in labels), 0.55, 0.56
-    width = max(7.0, left + cell * len(word) + 0.3 + max(inches(note, LABEL) for note in notes))
-    height = row * len(steps) + 0.1
+    width = max(7.0, left + cell * len(word) + 0.3 + inches("merge 99", LABEL))
+    height = row * len(rows) + 0.1
     figure, axes = sheet(width, height + top_of(title, width))
-    for number, (tokens, label, note) in enumerate(zip(steps, labels, notes, strict=True)):
-        y = height - row * (number + 0.5)
+    for index, (tokens, label, number) in enumerate(zip(rows, labels, numbers, strict=True)):
+        y = height - row * (index + 0.5)
         write(axes, left - 0.15, y, label, LABEL, ha="right", color=GREY)
-        before = token_spans(steps[number - 1]) if number else token_spans(tokens)
+        before = token_spans(rows[index - 1]) if index else token_spans(tokens)
         for start, end in token_spans(tokens):
             is_new = (start, end) not in before
             look = (PALE_RED, RED) if is_new else (PALE_BLUE, BLUE)
             x, wide = left + cell * (start + end) / 2, cell * (end - start) - 0.06
             draw_box(axes, x, y, wide, 0.42, word[start:end], *look, fontweight="bold" if is_new else "normal")
-        write(axes, left + cell * len(word) + 0.15, y, note, LABEL, ha="left")
+        if number:
+            write(axes, left + cell * len(word) + 0.15, y, f"merge {number}", LABEL, ha="left")
     write_title(figure, title)
     return figure
 
@@ -68,7 +70,7 @@ def merged_pair(before, after):
 
 # Three objectives
 
-MASK, SENTINEL, BOS, EOS = "[MASK]", "[SENTINEL{}]", "<bos>", "<eos>"
+MASK, SENTINEL, BOS, EOS = "[MASK]", "[SENTINEL{}]", "[CLS]", "[SEP]"
 SELF, CROSS = 1, 2  # self-attention and cross-attention
 SHADES = {0: "#EDEDED", SELF: BLUE, CROSS: RED}
 
@@ -145,7 +147,7 @@ def _draw_objectives(panels, source_len, title):
         if mask.max() == CROSS:
             _source_lines(axes, source_len, len(inputs), left + label_width, height - 0.75 - over, cell)
         left += wide + space
-    names = {BLUE: "self-attention", RED: "cross-attention", SHADES[0]: "masked"}
+    names = {BLUE: "self-attention", RED: "cross-attention", SHADES[0]: "may not attend"}
     keys = [Patch(color=shade, label=name) for shade, name in names.items()]
     target_key = Line2D([], [], color=RED, marker=">", label="target")
     axes.legend(handles=[*keys, target_key], loc="lower left", ncols=4, borderaxespad=0, handlelength=1.4)
@@ -182,22 +184,50 @@ def _source_lines(axes, source_len, count, left, top, cell):
 # Pretraining
 
 
-def pretraining_curves(steps, curves, title, unigram, ylabel, unigram_name):
-    """Training loss {name: losses (points,)}, each labeled with its final perplexity.
+WINDOW = 25  # steps
 
-    unigram: the loss of a unigram model, as a dashed line.
+
+def pretraining_curves(losses, title):
+    """Training losses {name: (steps,)} minus those of the unigram models, averaged over WINDOW steps.
+
+    The first windows, far above the others, are left out.
     """
-    curves = {name: as_array(losses) for name, losses in curves.items()}
+    curves = {name: as_array(values)[: len(values) // WINDOW * WINDOW] for name, values in losses.items()}
+    curves = {name: values.reshape(-1, WINDOW).mean(1)[2:] for name, values in curves.items()}
     figure, axes = chart(title, 10.5, 5.4)
-    named = {f"{name}\nperplexity {_perplexity(losses[-1])}": losses for name, losses in curves.items()}
-    draw_lines(axes, steps, named, markevery=2)
-    label = f"{unigram_name}: {unigram:.2f},\nperplexity {_perplexity(unigram)}"
-    axes.axhline(unigram, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=label)
-    axes.set(xlabel="training step", ylabel=ylabel, ylim=(min(map(min, curves.values())) - 0.5, None))
+    for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
+        steps = WINDOW * np.arange(3, len(values) + 3)
+        axes.plot(steps, values, color=shade, marker=marker, linestyle=line, label=name, markevery=2)
+    axes.axhline(0, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="unigram model")
+    axes.set(xlabel="training step", ylabel=f"loss minus unigram loss, nats,\nmean of {WINDOW} steps")
     name_lines(axes)
     return figure
 
 
-def _perplexity(loss):
-    value = np.exp(loss)
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+# Few pairs
+
+
+def exact_against_pairs(rows, title):
+    """Exact match against the number of training pairs: a line through the medians of each initialization, a dot per seed.
+
+    rows: with pairs, model, exact and covered in %, one for each seed. An initialization with one size has dots only. The
+    dashed line is the fraction of test sentences whose every English word occurs in the training pairs.
+    """
+    figure, axes = chart(title, 10.5, 5.4)
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    for model, (shade, marker, line) in zip(models, LOOKS, strict=False):
+        own = sorted((row["pairs"], row["exact"]) for row in rows if row["model"] == model)
+        sizes, exact = [size for size, _ in own], np.array([values for _, values in own])
+        axes.plot(sizes, np.median(exact, 1), color=shade, marker=marker, linestyle=line, label=model, zorder=3)
+        axes.fill_between(sizes, exact.min(1), exact.max(1), color=shade, alpha=0.2, linewidth=0)
+        if len(own) == 1:
+            axes.vlines(sizes, exact.min(1), exact.max(1), color=shade, linewidth=5, alpha=0.45, zorder=2)
+    sizes = sorted({row["pairs"] for row in rows})
+    covered = [np.median([row["covered"] for row in rows if row["pairs"] == size]) for size in sizes]
+    name = "test sentences with\nall words in the pairs"
+    axes.plot(sizes, covered, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=name)
+    axes.set(xscale="log", xlabel="training pairs (band: all seeds)", ylabel="exact match in %", ylim=(-2, 102))
+    plain_ticks(axes.xaxis, sizes)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    name_lines(axes)
+    return figure

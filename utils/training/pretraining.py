@@ -111,7 +111,7 @@ def corrupt_spans(
     A last sentinel ends the target. The number of removed tokens, round(mask_prob n), and of spans depend on n alone, so
     that texts of one length give sources and targets of one length.
     """
-    n = len(token_ids)
+    ids, n = token_ids.tolist(), len(token_ids)
     num_removed = min(max(round(mask_prob * n), 1), n - 1)
     num_spans = max(1, min(round(num_removed / mean_span_length), num_removed, n - num_removed, len(SENTINEL_IDS) - 1))
     span_lengths = _random_partition(num_removed, num_spans, generator)
@@ -120,19 +120,19 @@ def corrupt_spans(
     before = int(torch.randint(0, first + 1, (1,), generator=generator))
     position, source, target = 0, [], []
     for sentinel_id, kept, removed in zip(SENTINEL_IDS[:num_spans], [before, *between], span_lengths, strict=True):
-        sentinel = token_ids.new_tensor([sentinel_id])
         start = position + kept
-        source += [token_ids[position:start], sentinel]
-        target += [sentinel, token_ids[start : start + removed]]
+        source += [*ids[position:start], sentinel_id]
+        target += [sentinel_id, *ids[start : start + removed]]
         position = start + removed
-    final = token_ids.new_tensor([SENTINEL_IDS[num_spans]])
-    return torch.cat([*source, token_ids[position:]]), torch.cat([*target, final])
+    target.append(SENTINEL_IDS[num_spans])
+    return token_ids.new_tensor(source + ids[position:]), token_ids.new_tensor(target)
 
 
 def _random_partition(total: int, parts: int, generator: torch.Generator) -> list[int]:
     """`total` as a sum of positive integers, every composition equally likely."""
-    borders = torch.randperm(total - 1, generator=generator)[: parts - 1].sort().values + 1
-    return torch.diff(torch.cat([torch.tensor([0]), borders, torch.tensor([total])])).tolist()
+    borders = sorted(torch.randperm(total - 1, generator=generator)[: parts - 1].tolist())
+    ends = [*(border + 1 for border in borders), total]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
 # Objectives
@@ -211,6 +211,15 @@ def build(objective: str, settings: dict) -> nn.Module:
 def unigram_log_probs(counts: Tensor) -> Tensor:
     """Log-probabilities (vocab_size,) of a unigram model: the smoothed frequency of each token."""
     return ((counts + 0.1) / (counts + 0.1).sum()).log()
+
+
+def unigram_on_held_out(tokenizer: BPETokenizer) -> tuple[float, int]:
+    """A unigram model over the tokens of a tokenizer: its loss in nats per held-out token, and the number of these tokens."""
+    train_ids, held_out_ids = (
+        torch.tensor([token for ids in tokenizer.encode_batch(part) for token in ids]) for part in _texts()
+    )
+    log_probs = unigram_log_probs(train_ids.bincount(minlength=len(tokenizer)))
+    return -log_probs[held_out_ids].mean().item(), len(held_out_ids)
 
 
 def init_output_bias(model: nn.Module, counts: Tensor) -> None:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 
-# Exercise 7.1 · byte-pair merges · medium · 15 min
+# Exercise 7.1 · byte-pair merges · medium · 22 min
 def bpe_merges(counts, num_merges):
     """counts {word: frequency} to the first `num_merges` merges, a list of pairs (left, right).
 
@@ -21,7 +21,7 @@ def bpe_merges(counts, num_merges):
     """
     ### BEGIN SOLUTION
     split = {word: list(word) for word in counts}
-    vocab = sorted(set("".join(counts)))  # characters first, then new tokens
+    vocab = sorted(set("".join(counts)))  # the index of a token is its id
     merges = []
     while len(merges) < num_merges:
         pairs = Counter()
@@ -51,10 +51,9 @@ def bpe_split(word, merges):
 
 # Exercise 7.3 · masked tokens · medium · 12 min
 def mask_tokens(token_ids, attention_mask, mask_id, vocab_size, mask_prob=0.15, generator=None):
-    """token_ids (b, n), attention_mask (b, n), to inputs, targets and chosen, all (b, n).
+    """token_ids (b, n), attention_mask (b, n), to inputs, targets and chosen (bool), all (b, n).
 
-    Targets are the original ids where chosen and `IGNORE_INDEX` elsewhere. Random ids run from
-    len(SPECIAL_TOKENS) to vocab_size - 1. Every draw uses `generator`.
+    Random ids run from len(SPECIAL_TOKENS) to vocab_size - 1.
     """
     ### BEGIN SOLUTION
     ordinary = attention_mask & (token_ids >= len(SPECIAL_TOKENS))
@@ -71,11 +70,7 @@ def mask_tokens(token_ids, attention_mask, mask_id, vocab_size, mask_prob=0.15, 
 
 # Exercise 7.4 · span corruption · medium · 10 min
 def corrupt_spans(token_ids, spans, sentinel_ids):
-    """token_ids, a list; spans [(start, end), ...] in order, `end` excluded; sentinel_ids, a list.
-
-    Returns source, with sentinel i in place of span i, and target: sentinel 0, span 0, sentinel 1,
-    ..., and one more sentinel at the end.
-    """
+    """token_ids, a list; spans [(start, end), ...]; sentinel_ids, a list, to source and target, two lists."""
     ### BEGIN SOLUTION
     source, target, position = [], [], 0
     for i, (start, end) in enumerate(spans):
@@ -86,7 +81,7 @@ def corrupt_spans(token_ids, spans, sentinel_ids):
     ### END SOLUTION
 
 
-# Exercise 7.5 · the masked model · medium · 10 min
+# Exercise 7.5 · the masked model · medium · 10 min · optional
 class MaskedLM(nn.Module):
     def __init__(self, vocab_size, dim, num_heads, hidden_dim, num_layers):
         super().__init__()
@@ -98,10 +93,7 @@ class MaskedLM(nn.Module):
         self.lm_head.weight = self.embedding.token_embedding.weight  # weight tying
 
     def encode(self, token_ids, attention_mask):
-        """token_ids (b, n), attention_mask (b, n), to hidden states (b, n, dim).
-
-        Every token attends to all tokens that are not padding.
-        """
+        """token_ids (b, n), attention_mask (b, n), to hidden states (b, n, dim)."""
         ### BEGIN SOLUTION
         return self.encoder(self.embedding(token_ids), attention_mask.unsqueeze(1))[0]
         ### END SOLUTION
@@ -140,7 +132,7 @@ class CausalLM(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 7.7 · the next token: temperature, top-k, top-p · medium · 15 min
+# Exercise 7.7 · the next token: temperature, top-k, top-p · medium · 22 min
 def next_token_probs(logits, temperature=1.0, top_k=None, top_p=None):
     """logits (vocab_size,) to probabilities (vocab_size,): temperature, then top-k, then top-p."""
     ### BEGIN SOLUTION
