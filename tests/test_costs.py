@@ -10,7 +10,6 @@ from utils.training.costs import (
     FUSED,
     KINDS,
     LENGTH,
-    LESSON_KINDS,
     LINFORMER,
     LOCAL,
     NUM_PAIRS,
@@ -103,7 +102,7 @@ def test_every_query_has_one_pair_with_its_answer_at_the_given_distance():
             assert batch.answer[row, i] == batch.shown[row, position] - 1
 
 
-@pytest.mark.parametrize("kind", (RECURRENCE, *LESSON_KINDS))
+@pytest.mark.parametrize("kind", (RECURRENCE, FUSED, LOCAL, BIGBIRD, LINFORMER))
 def test_the_receptive_field_of_one_layer_is_the_window_for_local_attention_only(kind):
     torch.manual_seed(0)
     model = RecallModel(kind, num_layers=1).double()

@@ -280,7 +280,7 @@ for name, run in (
     print(f"{name:18s}", *(f"{peak:9.1f}" for peak in peaks))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Draw four blocks of two tokens and mark the window of token 3: its own block and both neighbors, never a fourth.
+# Draw four blocks of two tokens and mark the window of the third token: its own block and both neighbors, never a fourth.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("9.c")
@@ -550,7 +550,7 @@ print(scale.label)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Choose a law
 #
-# The points hardly distinguish the two laws; their extrapolations differ.
+# The points hardly distinguish the two laws; their extrapolations differ. Which one predicted the larger model?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 
@@ -582,7 +582,7 @@ scale.table(("power law in", "predicted (95 %)", "measured", "error"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With an irreducible loss the fit predicts the larger model within 1 %, inside its interval. The straight line is too optimistic by 4 %. On
-# the same text, parameters alone approach a limit; more text or compute passes it.
+# the same text, parameters alone approach a limit; more text or compute goes below it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Large models
@@ -971,11 +971,11 @@ print(in_context.prompt(examples[:2], questions[0][0]), "...")
 if smol:
     for num_examples in (0, 1, 2, 4):
         correct = in_context.answered(smol, examples[:num_examples], questions)
-        print(f"{num_examples} examples: {sum(correct)} of {len(correct)} opposites correct")
+        print(f"examples: {num_examples}   correct: {sum(correct)} of {len(correct)} opposites")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Four tasks, three prompt formats (`hot -> cold`, `Q: hot A: cold`, `Input: hot Output: cold`), five draws of examples; an answer counts if greedy decoding starts with it.
-# *Arbitrary labels* calls animals red and fruits blue. *Shuffled* permutes the answers of the examples (first format).
+# *Arbitrary labels* calls animals red and fruits blue. *Shuffled* permutes the answers of the examples (first format only). Lines are means, bands the range over prompts.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 few_shot = stored("in_context")
