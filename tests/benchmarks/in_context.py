@@ -62,7 +62,11 @@ def show_in_context(result: dict) -> Shown:
         "In-context learning of SmolLM2-135M-Instruct",
         f"Accuracy in percent of greedy decoding against the number of examples in the prompt: mean of {len(result['templates'])} prompt formats and "
         f"{result['num_draws']} draws of examples, {result['num_questions']} held-out questions each; shuffled: one format, the examples' answers permuted.",
-        ("task", "answers of the examples", *(f"{count} example{'s' * (count != 1)}" for count in result["num_examples"])),
+        (
+            "task",
+            "answers of the examples",
+            *(f"{count} example{'s' * (count != 1)}" for count in result["num_examples"]),
+        ),
         rows,
     )
 
