@@ -150,7 +150,7 @@ def show_long_range(rows: list[dict]) -> Shown:
     first = rows[0]
     return Shown(
         "What cheap attention loses",
-        f"Associative recall over {first['length']} tokens: accuracy in % for each of {len(first['accuracies'])} seeds, and by the distance to the answer; chance {first['chance']:g} %.",
+        f"Associative recall over {first['length']} tokens: accuracy in % for each of {len(first['accuracies'])} seeds, and the median by the distance to the answer; chance {first['chance']:g} %.",
         ("layer", "accuracy", *(f"distance up to {band}" for band in first["bands"])),
         [
             (

@@ -164,7 +164,8 @@ def modifications_table(seeds: int = SEEDS, **settings) -> dict:
 
 def show_scaling(result: dict) -> Shown:
     sweeps, parameters = fitted_sweeps(result), result["parameters"]
-    names = {"parameters": "parameters", "text": "training tokens", "compute": "compute (frontier)"}
+    epochs = result["data"]["epochs"]
+    names = {"parameters": "parameters", "text": "tokens of text", "compute": "compute (frontier)"}
     held_out = {kind: sweeps["parameters"][kind]["held_out"] for kind in LAWS}
     measured = over_seeds(result["larger"]["loss"])
     errors = {kind: fit["value"] / measured["median"] - 1 for kind, fit in held_out.items()}
@@ -175,7 +176,7 @@ def show_scaling(result: dict) -> Shown:
     return Shown(
         "Scaling laws",
         f"Power laws fitted to the test loss of causal language models with {min(parameters['x']):,} to {max(parameters['x']):,} parameters, "
-        f"{parameters['seeds']} seeds ({result['data']['seeds']} for tokens and compute), text of Python {result['python']}; exponents with 95 % intervals. For a "
+        f"{parameters['seeds']} seeds ({result['data']['seeds']} for text and compute; each token of text seen {min(epochs)} to {max(epochs)} times), text of Python {result['python']}; exponents with 95 % intervals. For a "
         f"held-out model of {result['larger']['x']:,} parameters the fits predict a loss of {' and '.join(predictions)}; measured: {ranged(measured, 3)}.",
         ("loss against", "irreducible loss", "points", "exponent", "irreducible loss, nats", "scatter"),
         [

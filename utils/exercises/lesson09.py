@@ -1079,7 +1079,7 @@ register_quiz(
             ),
             (
                 "Its output layer: tokens outside the examples are excluded.",
-                "The whole vocabulary stays possible, and the correct answer is in none of the examples.",
+                "The whole vocabulary stays possible, and the correct answer need not be in the examples.",
             ),
             (
                 "Its sampling: longer prompts lower the temperature.",

@@ -160,10 +160,10 @@ def cost_words(curves, length):
     """`cost_at_length` in one sentence: the alt text of the widget."""
     parts = []
     for kind, costs in curves.items():
-        values = [
-            as_text(cost_at(as_array(costs[x_key]), as_array(costs[y_key]), float(length))[0])
-            for x_key, y_key, *_, as_text in QUANTITIES.values()
-        ]
+        values = []
+        for x_key, y_key, *_, as_text in QUANTITIES.values():
+            cost, measured = cost_at(as_array(costs[x_key]), as_array(costs[y_key]), float(length))
+            values.append(as_text(cost) + ("" if measured else " (extrapolated)"))
         parts.append(f"{kind} {values[0]} and {values[1]}")
     return f"Time and peak memory at {round(float(length)):,} tokens: {'; '.join(parts)}."
 
@@ -280,7 +280,7 @@ def scaling_choice(sweeps, sweep, irreducible):
     """
     given = sweeps[sweep]
     chosen = given[WITH if irreducible else WITHOUT]
-    title = f"loss against {given['xlabel']}: power law {'with an' if irreducible else 'without'} irreducible loss"
+    title = f"loss against {sweep}: power law {'with an' if irreducible else 'without'} irreducible loss"
     losses = [*as_array(given["loss"]).flat, *given[WITHOUT]["law"]["curve"], given[WITH]["law"]["irreducible_loss"]]
     limits = (0.99 * float(min(losses)), 1.02 * float(max(losses)))
     law, held_out = chosen["law"], chosen.get("held_out")
@@ -292,7 +292,7 @@ def scaling_words(sweeps, sweep, irreducible):
     given = sweeps[sweep]
     chosen = given[WITH if irreducible else WITHOUT]
     means = as_array(given["loss"]).mean(1)
-    parts = [f"Loss against {given['xlabel']}, {len(means)} points from {means[0]:.2f} to {means[-1]:.2f}"]
+    parts = [f"Loss against {sweep}, {len(means)} points from {means[0]:.2f} to {means[-1]:.2f}"]
     parts.append(
         f"power law {'with an' if irreducible else 'without'} irreducible loss, {_exponent_text(chosen['law'])}"
     )
@@ -393,15 +393,19 @@ def modification_effects(rows, title, noise):
 def in_context_curves(num_examples, tasks, title, chance):
     """Accuracy against the number of examples in the prompt, a panel for each task, with the range over prompts as a band.
 
-    tasks: {name: {"correct": (points, prompts), "shuffled": (points, prompts)}} in percent. chance: {name: percent}, a dashed
-    line.
+    tasks: {name: {"correct", "first format", "shuffled"}}, each (points, prompts) in percent; the first has all formats, the
+    others one, and "first format" no band. chance: {name: percent}, a dashed line.
     """
     figure, panels = chart(title, WIDEST, 4.9, columns=len(tasks), sharey=True)
     x = np.arange(len(num_examples))
-    names = {"correct": "answers of the examples correct", "shuffled": "answers of the examples shuffled"}
+    names = {
+        "correct": "correct answers, three formats",
+        "shuffled": "shuffled answers, first format",
+        "first format": "correct answers, first format",
+    }
     for axes, (name, kinds) in zip(panels, tasks.items(), strict=True):
-        values = {names[kind]: as_array(given) for kind, given in kinds.items()}
-        bands = {kind: (given.min(1), given.max(1)) for kind, given in values.items()}
+        values = {words: as_array(kinds[kind]) for kind, words in names.items()}
+        bands = {kind: (given.min(1), given.max(1)) for kind, given in values.items() if kind != names["first format"]}
         draw_lines(axes, x, {kind: given.mean(1) for kind, given in values.items()}, bands)
         if name in chance:
             axes.axhline(chance[name], color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="chance")
@@ -418,7 +422,7 @@ def in_context_curves(num_examples, tasks, title, chance):
 
 
 def grouped_heads(num_heads, kinds, title, head_dim, num_layers):
-    """Grouped-query attention: which query heads share a key-value head, and the size of the key-value cache per token.
+    """Grouped-query attention: which query heads share a key-value head, both numbered from 0, and the size of the key-value cache per token.
 
     kinds: {name: num_kv_heads}, each a divisor of num_heads.
     """
@@ -437,8 +441,8 @@ def grouped_heads(num_heads, kinds, title, head_dim, num_layers):
             for head in range(group * group_size, (group + 1) * group_size):
                 x = side + step * (head + 0.5)
                 axes.plot([x, middle], [up - 0.2, down + 0.2], color=GREY, linewidth=1.8, zorder=1)
-                draw_box(axes, x, up, step - 0.12, 0.4, str(head + 1), PALE_BLUE, BLUE, LABEL)
-            draw_box(axes, middle, down, step - 0.12, 0.4, str(group + 1), PALE_ORANGE, ORANGE, LABEL)
+                draw_box(axes, x, up, step - 0.12, 0.4, str(head), PALE_BLUE, BLUE, LABEL)
+            draw_box(axes, middle, down, step - 0.12, 0.4, str(group), PALE_ORANGE, ORANGE, LABEL)
         cached, y = 2 * count * head_dim * num_layers, (up + down) / 2
         write(axes, behind, y + 0.16, f"2 × {count} × {head_dim} × {num_layers}", FONT, ha="left")
         write(axes, behind, y - 0.16, f"{cached:,}", FONT, ha="left", fontweight="bold")

@@ -5,7 +5,7 @@
     law.exponent, law.interval()                            # with its 95 % confidence interval
     law.predict(num_parameters(LARGER))                     # the loss of a model that has not been trained yet
 
-Kaplan et al. (2020, arXiv:2001.08361) found power laws over seven orders of magnitude; Hoffmann et al. (2022, arXiv:2203.15556)
+Kaplan et al. (2020, arXiv:2001.08361) found power laws, some over seven orders of magnitude; Hoffmann et al. (2022, arXiv:2203.15556)
 found that the best size grows as fast as the text. Here are two orders of magnitude, on a text that fits into memory.
 
 What a fair comparison takes, here as there:
@@ -307,10 +307,11 @@ def fitted_sweeps(result: dict) -> dict[str, dict]:
     xlabel, and for both LAWS the law's curve with its band, and where there is one the prediction for a larger model. compute
     has other_runs: those above the frontier."""
     larger, longer, compute = result["larger"], result["longer"], result["compute"]
+    fewest, most = min(result["data"]["epochs"]), max(result["data"]["epochs"])
     above = [point for point in compute["points"] if point not in compute["frontier"]]
     sweeps = {
         "parameters": {"xlabel": "parameters", **result["parameters"]},
-        "text": {"xlabel": "training tokens", **result["data"]},
+        "text": {"xlabel": f"tokens of text,\neach seen {fewest} to {most} times", **result["data"]},
         "compute": {
             "xlabel": "compute in FLOP",
             "x": [point["x"] for point in compute["frontier"]],

@@ -178,7 +178,7 @@ def depth(entry):
 
 
 def scaling(entry):
-    labels = {"parameters": "parameters", "text": "training tokens", "compute": "compute, FLOP"}
+    labels = {"parameters": "parameters", "text": "tokens of text", "compute": "compute, FLOP"}
     for name, sweep in fitted_sweeps(entry["result"]).items():
         place = (labels[name], "test loss, nats")
         yield Curve(labels[name], "models of the fit", *place, sweep["x"], sweep["loss"], "none")

@@ -17,7 +17,7 @@ def local_attention_mask(n, window, causal=False):
 
 # Exercise 9.2 · attention in blocks · hard · 30 min
 def local_attention(query, key, value, window):
-    """query, key, value (b, heads, n, d), window at least 1, to (b, heads, n, d); cost n · window.
+    """query, key, value (b, heads, n, d), window at least 1, to (b, heads, n, d); cost linear in n.
 
     The same as `attention` with `local_attention_mask`, and never a matrix of (n, n).
     """
