@@ -804,7 +804,7 @@ for language, (sentence, spans) in unpaired.items():
 # ### Equal fine-tuning
 #
 # Pretrained or from scratch, the model is trained for 2,000 steps on the same pairs. Pretraining takes 4,000 steps more. For a fair comparison we also train
-# from scratch for 6,000 steps, with 1,000 pairs. Guess the exact match with 100, 300, 1,000 and 10,000 pairs.
+# from scratch for 6,000 steps, with 300 and 1,000 pairs. Guess the exact match with 100, 300, 1,000 and 10,000 pairs.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 few_pairs = stored("few_pairs")

@@ -15,7 +15,7 @@ from utils.training.metrics import over_seeds
 SEEDS = 3
 SIZES = (100, 300, 1000, 10_000)
 # Where the model from scratch is also trained for as many steps as pretraining and fine-tuning take together.
-LONGER_SIZES = (1000,)
+LONGER_SIZES = (300, 1000)
 LEARNING_RATE = 2.5e-3  # of 1e-3 and 2.5e-3 the better one on validation pairs, with and without pretraining
 SCRATCH, PRETRAINED, LONGER = "from scratch", "pretrained", "from scratch, {:,} steps"
 
