@@ -841,8 +841,8 @@ few_pairs.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# - **It helps.** With 300 and with 1,000 pairs every pretrained seed is far above every seed from scratch. Part of the gain is training time: with 1,000 pairs
-#   and 6,000 steps, from scratch, the model comes within a few points.
+# - **It helps when pairs are few.** With 300 pairs every pretrained seed is far above every seed from scratch, also above those with as many steps in all.
+# - **Part of the gain is training time.** With 1,000 pairs the pretrained model is ahead after 2,000 steps; from scratch, 6,000 steps reach the same level.
 # - **It does not replace pairs.** With 100 pairs both fail, although most test sentences contain only words of the training pairs. No unpaired sentence shows which
 #   English word belongs to which French one, and 100 pairs show it too rarely. BLEU rises, but hardly a sentence is correct to the last word.
 # - **With enough pairs the gain is small:** one or two points with 10,000.
@@ -865,7 +865,8 @@ scratch, pretrained = (
 longer = by_model[1000, "from scratch, 6,000 steps"]
 gains = [min(after) - max(before) for before, after in zip(scratch, pretrained, strict=True)]
 assert max(scratch[0] + pretrained[0]) < 8 and gains[1] > gains[2] > 10
-assert 0 < min(pretrained[2]) - max(longer) < 5
+assert min(pretrained[1]) > 2 * max(by_model[300, "from scratch, 6,000 steps"])
+assert max(pretrained[2]) > min(longer) and max(longer) > min(pretrained[2])  # the ranges overlap
 assert 0 < gains[3] < 2 and max(pretrained[3]) - min(scratch[3]) < 2.5
 assert few_pairs.result["unpaired"] == 20_000 and few_pairs.result["seeds"] == 3
 
@@ -877,7 +878,7 @@ assert few_pairs.result["unpaired"] == 20_000 and few_pairs.result["seeds"] == 3
 # - A loss that is too good to be true shows that the model sees the answer.
 # - Perplexity, $e$ to the mean cross-entropy, is per token. Compare tokenizers by bits per character.
 # - Temperature, top-k and top-p change the distribution, not the model.
-# - Pretraining on unpaired text helps the translator when pairs are few, but does not replace them.
+# - Pretraining on unpaired text helps the translator when pairs are few. It does not replace them, and longer training makes up for part of it.
 #
 # **Open question.** How few labels does a pretrained model need? [Lesson 08](08_fine_tune_and_transfer.ipynb).
 

@@ -349,7 +349,7 @@ def warmup_by_depth(rows, title):
         for steps, (shade, marker, line) in zip(sorted({row["warmup"] for row in rows}), LOOKS[1::-1], strict=True):
             own = {row["layers"]: row["losses"] for row in rows if (row["norm"], row["warmup"]) == (norm, steps)}
             losses = np.array([own[depth] for depth in depths])
-            name = f"{steps} warmup steps" if steps else "no warmup"
+            name = f"{steps} warm-up steps" if steps else "no warm-up"
             axes.plot(depths, np.median(losses, 1), color=shade, marker=marker, linestyle=line, label=name, zorder=3)
             axes.fill_between(depths, losses.min(1), losses.max(1), color=shade, alpha=0.2, linewidth=0)
         axes.set(xlabel="layers in each stack", xticks=depths)
