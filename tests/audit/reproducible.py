@@ -18,7 +18,7 @@ PATIENCE = 1800
 TIMED = {
     "03": ("lengths = (32, 64, 128, 256, 512, 1024)",),
     "04": (
-        "speedups = language_model.parallel_training_speedup()",
+        "(speedup,) = language_model.parallel_training_speedup(repeats=1)",
         "costs = layer_costs.layer_costs()",
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),
