@@ -378,7 +378,7 @@ assert costs[-1]["softmax_seconds"] > costs[0]["softmax_seconds"]
 # In lesson 04 every layer *added* its output to its input, $x+f(x)$: a token keeps its content. What else does this **residual connection** (skip
 # connection, [He et al., 2016](../docs/references.md#he2016)) buy? Remove it and see.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 quiz("5.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

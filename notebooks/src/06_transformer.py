@@ -342,7 +342,7 @@ class TransformerDecoder(nn.Module):
 # - `target` begins with `<bos>` already: `decode` shifts nothing. `self.lm_head` turns the decoder's output into logits for all $m$ positions.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.4 · encode and decode · medium · 12 min
 class Transformer(nn.Module):
     def __init__(
