@@ -12,7 +12,7 @@
 # **Why is one attention head per layer not enough?**
 #
 # One softmax gives one weighted average. **Multi-head attention** gives several. **Residual connections** and **layer normalization** make deep
-# stacks trainable. With a feed-forward network they form the encoder block of the Transformer. At the end we train it on the stories of lesson 02.
+# stacks trainable. With a feed-forward network they form the encoder block, which we train on the stories of lesson 02 at the end.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Plan: 15 minutes for the two marked positions, 40 for multi-head attention, 15 for residual connections and layer norm, 20 for the block, 20 for
@@ -29,7 +29,7 @@
 # - explain residual connections, layer normalization and dropout by measurements;
 # - build the encoder block, pre-norm and post-norm;
 # - measure whether heads differ, and what each is worth;
-# - compare an encoder with the memory network on the same data, with the same number of steps.
+# - compare an encoder with the memory network on the same data.
 #
 # **You need** lessons 02 and 04. [Notation](../docs/notation.md).
 
@@ -98,8 +98,8 @@ for first, second in ("aa", "bb", "ab", "ba"):
 # - The first letter requires a larger output for *ab* than for *ba*: $p_1>p_2$.
 # - The second letter requires the opposite: $p_2>p_1$.
 #
-# No $p_1,p_2$ satisfy both. Value vectors do not help: each readout sees only $w\cdot v$, one number per letter. The argument needs letters
-# that may repeat and a linear readout. Two heads attend to one marker each.
+# No $p_1,p_2$ satisfy both, and value vectors do not help: each readout sees only $w\cdot v$. The argument needs letters that may repeat and a
+# linear readout. Two heads attend to one marker each.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody try other weights at the board, (1, 0) for example: then the second letter never reaches the output.
@@ -130,8 +130,8 @@ show(
 print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All models have the same number of parameters. If the keys also see the letters, as in any Transformer, one head can learn the task: it can
-# encode a letter in the size of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head.
+# All models have the same number of parameters. If the keys also see the letters, as in any Transformer, one head can encode a letter in the size
+# of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The last row is the honest footnote to every "one head cannot". Ask which assumption of the argument it breaks: the weights now depend on the letters.
@@ -277,8 +277,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Self-attention and cross-attention
 #
-# In **cross-attention** the queries come from $x$, keys and values from another sequence: $m$ queries attend to $n$ tokens. PyTorch calls that
-# sequence `memory`; in lesson 06 it is the output of an encoder.
+# In **cross-attention** the queries come from $x$, keys and values from another sequence, which PyTorch calls `memory`: $m$ queries attend to $n$
+# tokens. In lesson 06 it is the output of an encoder.
 #
 # **Exercise 5.4.** Write `forward` for self- and cross-attention.
 #
@@ -365,8 +365,8 @@ show(
 print(f"parameters with 1, 2, 4, 8 or 16 heads: {costs[0]['parameters']:,}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For every $h$ the layer has $4d(d+1)$ parameters and needs $4nd^2+2n^2d$ multiplications (each projection computed once). But it stores
-# $h\,n^2$ attention weights. A **fused** kernel (`scaled_dot_product_attention`) works block by block and never stores them all.
+# For every $h$ the layer has $4d(d+1)$ parameters and needs $4nd^2+2n^2d$ multiplications. But it stores $h\,n^2$ attention weights; a **fused**
+# kernel (`scaled_dot_product_attention`) never stores them all.
 
 # %% tags=["checks"]
 assert {row["parameters"] for row in costs} == {4 * 256 * 257}
@@ -375,16 +375,16 @@ assert costs[-1]["softmax_seconds"] > costs[0]["softmax_seconds"]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Residual connections
 #
-# In lesson 04 every layer *added* its output to its input: $x+f(x)$, so a token keeps its own content. What else does this **residual
-# connection** (skip connection, [He et al., 2016](../docs/references.md#he2016)) buy? Remove it and see.
+# In lesson 04 every layer *added* its output to its input, $x+f(x)$: a token keeps its content. What else does this **residual connection** (skip
+# connection, [He et al., 2016](../docs/references.md#he2016)) buy? Remove it and see.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 quiz("5.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Learning the identity
 #
-# The simplest task: reproduce the input, with a stack of feed-forward networks. Even a plain layer *can* represent the identity, since
+# The simplest task: reproduce the input with a stack of feed-forward networks. A plain layer *can*:
 # $\operatorname{relu}(x)-\operatorname{relu}(-x)=x$.
 
 # %% slideshow={"slide_type": "-"}
@@ -410,8 +410,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The gradient at the first layer
 #
-# The Jacobian of a residual layer is $I+J_f$ instead of $J_f$. Multiplied out, the product over all layers contains the term $I$: a path on
-# which the gradient passes unchanged. We measure the gradient norm at the input of untrained encoders, relative to the output.
+# The Jacobian of a residual layer is $I+J_f$ instead of $J_f$, so the product over all layers contains the term $I$: a path on which the gradient
+# passes unchanged. The gradient norm at the input of untrained encoders, relative to the output:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 by_depth = depth.gradient_by_depth()
@@ -427,7 +427,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The residual connection opens a path for the gradient. But nothing controls the magnitudes: the gradient grows with every layer.
+# The gradient has a path, but nothing controls the magnitudes: it grows with every layer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A vanishing gradient is not the whole story: He et al. had batch normalization in their plain networks, and deep ones still trained worse.
@@ -593,8 +593,8 @@ for norm_first in (True, False):
 # ### Dropout
 #
 # **Dropout** ([Srivastava et al., 2014](../docs/references.md#srivastava2014)) sets each entry to zero with probability $p$ in training and
-# divides the others by $1-p$. The Transformer applies it to the embeddings and to the output of each sublayer, before the addition; PyTorch's
-# layer also drops attention weights and hidden units. In evaluation mode it does nothing.
+# divides the others by $1-p$. The Transformer applies it to the embeddings and to the output of each sublayer, before the addition. In evaluation
+# mode it does nothing.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 dropout = nn.Dropout(0.25)
@@ -632,9 +632,8 @@ for name, module in (("attention", base.self_attn), ("feed-forward", base.feed_f
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task that needs two layers
 #
-# Each of seven tokens holds one link of a chain: a letter and the next letter. The target is the letter *three* steps away. The token holds the
-# first step. One attention layer can retrieve the second, from the token that starts where this one ends. Where the third step is depends on
-# that result.
+# Each of seven tokens holds one link of a chain: a letter and the next letter. The target is the letter *three* steps away. One attention layer can
+# retrieve the second step, from the token that starts where this one ends. Where the third is depends on that result.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 example = [tensor[0].tolist() for tensor in chains.chains(1, torch.Generator().manual_seed(2))]
@@ -651,8 +650,7 @@ for num_layers, result in by_layers.items():
     print(f"{num_layers} layer(s), three seeds: {accuracies}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Two layers solve the task, one does not. (Two known links rule out three of seven letters, which alone would give 25 %. How the layer reaches
-# about 50 % is a question for you.)
+# Two layers solve the task, one does not. (Two known links rule out three letters, which alone gives 25 %. How does it reach about 50 %?)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is the two-hop problem of lesson 02 in its purest form. Ask how many layers four steps need. (Two: after layer 1 every token holds two
@@ -698,9 +696,8 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without a norm the outputs are so large that the loss starts far above chance ($\log7\approx1.9$). But a norm alone does not help: post-norm
-# fails too, although its gradient at the *input* looks fine. [Xiong et al. (2020)](../docs/references.md#xiong2020) found the cause in the
-# gradients of the *parameters* near the output, which are large at initialization. Hence **warm-up**, lesson 06.
+# Without a norm the loss starts far above chance ($\log7\approx1.9$). Post-norm fails too, although its gradient at the *input* looks fine:
+# [Xiong et al. (2020)](../docs/references.md#xiong2020) found large gradients of the *parameters* near the output. Hence **warm-up**, lesson 06.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One learning rate for all three, so this is no verdict against post-norm: the original Transformer was post-norm and trained well, with warm-up.
@@ -747,7 +744,7 @@ same = torch.allclose(weights[0, 0], weights[0, 1], atol=1e-5)
 print("the attention weights of both heads are equal within 1e-5:", same)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Equal heads get equal gradients and stay equal: this layer has one head, computed twice.
+# Equal heads get equal gradients and stay equal: one head, computed twice.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task with context
@@ -871,7 +868,7 @@ print("without any head               ", percent(ablation["without_heads"]))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How many heads?
 #
-# Stored results: equal numbers of parameters, more steps than above; median of five seeds (minimum to maximum).
+# Stored: equal numbers of parameters, more steps; median of five seeds (minimum to maximum).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 one_layer, two_layers = stored("heads_one_layer"), stored("heads")
@@ -946,8 +943,8 @@ for table in (one_layer, two_layers):
 # The memory network of lesson 02 has *one* query, the question. An encoder has one per sentence. Is that better?
 #
 # Each sentence is one token: its embedding plus a temporal embedding, as in lesson 02. The question is one more token, whose output predicts the
-# answer. The encoder has three layers and width 64. In the **shared** variant all layers have the same parameters, as in the Universal
-# Transformer ([Dehghani et al., 2019](../docs/references.md#dehghani2019)).
+# answer. The encoder has three layers and width 64; in the **shared** variant they have the same parameters, as in the Universal Transformer
+# ([Dehghani et al., 2019](../docs/references.md#dehghani2019)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A short run on task 1, one supporting fact:
@@ -962,9 +959,8 @@ print(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Equal steps
 #
-# Now in full, also on task 2 (two supporting facts) and task 16 (induction). A **step** is one update from a batch of 32 questions. Both models
-# take 3,720 steps, the budget of lesson 02, with the same batches: the memory network with the recipe of lesson 02, the encoder with Adam. With
-# more training questions each is seen less often. Guess who wins.
+# Now in full, also on task 2 (two supporting facts) and task 16 (induction). Both models take the 3,720 steps of lesson 02, batches of 32
+# questions: the memory network with its recipe, the encoder with Adam. With more training questions each is seen less often. Guess who wins.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Equal steps is one notion of a fair budget. Ask for others: equal time, equal parameters, each model with its best recipe.
@@ -997,16 +993,16 @@ stories.table(
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **What structure buys.** With 1,000 questions the encoder memorizes tasks 2 and 16: no error in training, more than half of the new questions
-# wrong. The memory network generalizes, with less than a tenth of the parameters of the encoder with separate layers. A likely reason, not
-# tested here: only the question attends, and its embeddings are tied.
+# wrong. The memory network generalizes, with less than a tenth of the parameters of the encoder with separate layers. Why? Perhaps because only
+# the question attends; this was not tested.
 #
-# **What data buys.** On task 2 the encoder improves with 3,000 questions and is level with the memory network at 10,000. It never wins clearly.
+# **What data buys.** On task 2 the encoder is level with the memory network at 10,000 questions. It never wins clearly.
 #
-# **What neither buys.** On task 16 the encoder does not find the rule in these steps. With 10,000 questions it no longer memorizes, and the training
-# error is high as well. There the memory network fails in some seeds too, probably because it sees each question less often.
+# **What neither buys.** On task 16 the encoder does not find the rule in these steps. With 10,000 questions its training error is high as well, and the
+# memory network fails in some seeds too.
 #
-# Shared layers change little here. Dehghani et al. (table 1) found clear gains on bAbI, in another setting; their standard Transformer always
-# overfitted, too. (The encoders solve task 1 with 1,000 questions; larger sets were not run.)
+# Shared layers change little here; Dehghani et al. (table 1) found clear gains on bAbI, in another setting. (Task 1 is solved with 1,000 questions;
+# larger sets were not run.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution. Lesson 06 and later lessons are
@@ -1065,8 +1061,8 @@ norm_orders.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Do heads compute the same? (optional)
 #
-# **Centered kernel alignment** (CKA, [Kornblith et al., 2019](../docs/references.md#kornblith2019)) of two head outputs is 1 if one is a rotated
-# and scaled copy of the other, near 0 if they are unrelated.
+# **Centered kernel alignment** (CKA, [Kornblith et al., 2019](../docs/references.md#kornblith2019)) of two head outputs is 1 for a rotated and
+# scaled copy, near 0 for unrelated ones.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
@@ -1127,12 +1123,12 @@ assert sum(surfaces["plain"]["local_minima"]) > sum(surfaces["residual"]["local_
 # - Multi-head attention: input projection, split into heads, attention per head, concatenation, output projection. In cross-attention keys and
 #   values come from another sequence.
 # - More heads change neither parameters nor multiplications, but need more memory for the weights.
-# - Residual connections give the gradient an identity path; layer normalization gives the input (pre-norm) or output (post-norm) of each
-#   sublayer a fixed scale, up to the learned $\gamma$ and $\beta$.
+# - Residual connections give the gradient an identity path; layer normalization gives each sublayer's input (pre-norm) or output (post-norm) a
+#   fixed scale.
 # - The encoder block: self-attention and a feed-forward network, each with a residual connection and a norm (pre-norm or post-norm).
-# - Is one head not enough? It can be: with letters in its keys, one head solves our task. Several heads let each attend for one purpose. Nothing
-#   in the loss asks them to differ; different initializations let them.
-# - On stories the memory network generalizes from little data. The encoder needs several times as much on task 2, and fails on task 16 in equal steps.
+# - One head can be enough: with letters in its keys it solves our task. With several, each can attend for one purpose. Nothing in the loss asks
+#   heads to differ; different initializations let them.
+# - On stories the memory network generalizes from little data. The encoder needs several times as much on task 2, and fails on task 16.
 #
 # **Open question.** How does a second stack generate a translation of the encoded sentence? [Lesson 06](06_transformer.ipynb).
 

@@ -126,7 +126,7 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The encoder's output vectors, one per source token, are the **memory**. The decoder takes the tokens so far as input and predicts the next token at
-# every position. The paper writes $d_\text{model}$ for our $d$, $d_\text{ff}$ for `hidden_dim`, and *encoder-decoder attention* for cross-attention.
+# every position. (In the paper $d$ is $d_\text{model}$, `hidden_dim` is $d_\text{ff}$, cross-attention *encoder-decoder attention*.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Point at the orange arrow: it is all that the decoder knows of the source.
@@ -139,8 +139,7 @@ show(
 #
 # $$x_1=(1,0),\;x_2=(0,1),\qquad m_1=(2,0),\;m_2=(0,2),\;m_3=(-1,-1)$$
 #
-# Follow position 2, whose input is *le*. Scores are divided by $\sqrt2$. All values are computed without rounding, so the last digit may differ from
-# what the rounded ones give.
+# Follow position 2, whose input is *le*. Scores are divided by $\sqrt2$; only what is printed is rounded.
 #
 # 1. **Causal self-attention.** Query $x_2$, keys $x_1,x_2$: scores $0,\,0.707$; weights $0.330,0.670$; output $(0.330,0.670)$. Position 1 may
 #    attend only to itself.
@@ -343,7 +342,7 @@ class TransformerDecoder(nn.Module):
 # - `target` begins with `<bos>` already: `decode` shifts nothing. `self.lm_head` turns the decoder's output into logits for all $m$ positions.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.4 · encode and decode · medium · 12 min
 class Transformer(nn.Module):
     def __init__(
@@ -472,8 +471,8 @@ print("target:", target_out.tolist())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### No leak from the future
 #
-# The proof: in every layer all self-attention weights on later positions are exactly zero, and nothing else mixes *target* positions: cross-attention
-# mixes source positions, norms and feed-forward network act on each position alone. The gradient is a check. Source padding must not change a logit either.
+# The proof: in every layer all self-attention weights on later positions are exactly zero, and nothing else mixes *target* positions. The gradient is a
+# check. Source padding must not change a logit either.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x, y = torch.randn(1, 6, 12, requires_grad=True), torch.randn(1, 5, 12)
@@ -597,8 +596,8 @@ print(warmup.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Pre-norm trains at every depth; warm-up helps. Post-norm without warm-up fails from four layers on; with six, at this learning rate, 100 warm-up steps
-# are not enough either. With the two layers of this lesson it hardly matters. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the
-# size of the gradients at initialization.
+# are not enough either. With two layers it hardly matters. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the gradients at
+# initialization.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # These are short runs: a longer one may recover.
@@ -663,8 +662,8 @@ print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train it
 #
-# A longer training, in `utils`, differs from this loop: batches by tokens, a cosine after the warm-up
-# ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)), and no dropout, label smoothing or tying, which did not raise exact match in the table.
+# A longer training in `utils` differs from this loop: batches by tokens, a cosine after the warm-up
+# ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)), no dropout, smoothing or tying (they did not raise exact match above).
 
 # %% slideshow={"slide_type": "-"}
 result = training.train_transformer(**training.LESSON)
@@ -1062,8 +1061,7 @@ explore(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The **alignment head** is the one with the lowest error rate on validation pairs; the mean over the heads of a layer competes too. It is evaluated on
-# test pairs.
+# The **alignment head** has the lowest error rate on validation pairs (the mean over a layer competes too). It is evaluated on test pairs.
 
 # %% slideshow={"slide_type": "-"}
 errors = 100 * result["alignment_head"]["errors"]
@@ -1372,8 +1370,8 @@ show(
 print(timed.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On one core the time follows the total work, and this RNN, with fewer parameters, needs less. We measure no GPU here. There thousands of operations run at
-# once, and the longest chain of *dependent* steps counts: $2n$ recurrent steps, but a fixed number of sublayers
+# On one core the total work counts, and this smaller RNN needs less. On a GPU (not measured here) thousands of operations run at once, and the longest
+# chain of *dependent* steps counts: $2n$ recurrent steps, but a fixed number of sublayers
 # ([Vaswani et al., 2017](../docs/references.md#vaswani2017), table 1).
 
 # %% slideshow={"slide_type": "subslide"}

@@ -457,9 +457,9 @@ show(
     alt="Distance from the initialization for embeddings, layer 1 and layer 2. With Adam all bars are between 5.7 and 8.6, and the pretrained layers move farther. "
     "With SGD all bars are smaller, and the pretrained layers, not the embeddings, move least.",
 )
-print("16 labels per class, 180 steps; bar: mean of three seeds, line: all three.", moves.label)
 
 # %% tags=["hide-input"]
+print("16 labels per class, 180 steps; bar: mean of three seeds, line: all three.")
 moves.table(
     (
         *("optimizer, learning rate", "initialization", *parts),
@@ -944,7 +944,7 @@ if minilm:
         alt="Heat map of 6 layers by 12 heads: the attention on [CLS] and [SEP] is around a third in layer 1, and a half or more in most heads of the other layers.",
     )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # A common explanation: softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token with a value near zero: a
 # **no-op**. The norms above fit it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
 # [Clark et al. (2019)](../docs/references.md#clark2019) explain BERT's attention on [SEP] in this way, [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
@@ -969,6 +969,8 @@ if minilm:
         "of 72 heads",
     )
     view = heads_view(weights, tokens, title="MiniLM, six layers of twelve heads", focus=query)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 view
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1012,7 +1014,7 @@ if minilm:
     print(f"he or she, all heads: antecedent {both[0]:.3f}, other noun {both[1]:.3f}", end=", ")
     print(f"[CLS] {both[2]:.2f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Of equally good heads the first is chosen. *He or she*: 11 of 12 held-out sentences are correct, with at most a tenth of the weight on the antecedent. These heads can succeed by matching gender alone; that is not understanding. *It*: 8 of 12, where a head that always prefers
 # one noun gets 6. So few sentences do not tell 8 from chance.
 

@@ -2019,14 +2019,14 @@ register_quiz(
 register_quiz(
     Quiz(
         id="6.c",
-        question="Shorter sources and targets in a batch are padded at the end, and the loss ignores padding. Which masks does the model need?",
+        question="Sources and targets are padded at the end, and the loss ignores padding. Which masks does the model need?",
         options=[
             (
-                "The causal mask in both self-attentions; the source padding mask in cross-attention.",
+                "The causal mask in both self-attentions; the source padding mask in the third.",
                 "The whole source is known: its tokens may attend to later ones. And padding must be masked in the encoder too.",
             ),
             (
-                "The causal mask in decoder self-attention; the source padding mask in the encoder and in cross-attention.",
+                "The causal mask in decoder self-attention; the source padding mask in the other two.",
                 "Padding at the end of the target is in the future of every real token.",
             ),
             (
@@ -2039,7 +2039,7 @@ register_quiz(
             ),
         ],
         right=1,
-        explanation="Three attentions, two kinds of mask. What the padding positions compute is never used.",
+        explanation="What the padding positions compute is never used.",
     )
 )
 register_quiz(
