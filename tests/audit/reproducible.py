@@ -22,7 +22,7 @@ TIMED = {
         "costs = layer_costs.layer_costs()",
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),
-    "05": ("costs = experiments.head_costs()",),
+    "05": ("costs = experiments.head_costs(repeats=5)",),
     "09": (
         "basic = [costs.RECURRENCE, costs.EXPLICIT, costs.FUSED]",
         "linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]",
