@@ -72,7 +72,7 @@ def claims() -> str:
         f"**It computes what the real libraries compute.** MiniLM's weights in the course's encoder give hidden states within {max(parity['largest']):.1e} of "
         f"`transformers` (the largest of {parity['numbers']:,} differences); `attention` takes at most {attention:g} times as long as PyTorch's fused kernel.",
         f"**It measures on held-out data, over several seeds.** Without attention the translator gets {without['exact']['median']} % of sentences exactly right, with "
-        f"additive attention {additive['exact']['median']} %, and the Transformer {transformer['exact']['median']} % (medians of {transformer['seeds']} seeds, equal budgets).",
+        f"additive attention {additive['exact']['median']} %, and the Transformer {transformer['exact']['median']} % (medians of {transformer['seeds']} seeds, the same pairs and epochs).",
         f"**It reports what did not work.** On sentences longer than any in training that Transformer gets {transformer['longer']['exact']['median']} %, with rotary positions "
         f"{rotary['longer']['exact']['median']} %, the best recurrent model {longer} %; of {len(targets)} targets {missed} are missed, and the table says which.",
         f"**Its checks are checked.** Of {checked['mutants'] - checked['equivalent']:,} mutants of the solutions that change a result they reject {checked['caught']:,}; of "
