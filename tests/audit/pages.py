@@ -23,9 +23,10 @@ from playwright.sync_api import Error as BrowserError
 
 from tests.browser import lessons, site
 from tests.browser.contrast import unreadable
-from tests.browser.lab import Lab, browser, errors
+from tests.browser.lab import Lab, errors
 from tests.browser.operate import WidgetError, operate
 from tests.browser.reach import nameless, unreachable
+from utils.build.browser import browser
 from utils.build.site.__main__ import build_site
 from utils.paths import ROOT
 
