@@ -12,10 +12,11 @@ WIDTH = 820  # pixels: fits the notebook column of a narrow window and a slide
 
 
 def add_pictures(notebook: NotebookNode) -> None:
-    """Add a PNG with alt text to every output that holds a widget's state."""
-    outputs = [
+    """Add a PNG with alt text to every output that holds a widget's state and no HTML of its own."""
+    found = (
         output for cell in notebook.cells for output in cell.get("outputs", ()) if PAGE_VIEW in output.get("data", {})
-    ]
+    )
+    outputs = [output for output in found if "text/html" not in output.data]
     if not outputs:
         return
     states = [json.loads(output.data[PAGE_VIEW]) for output in outputs]

@@ -20,7 +20,7 @@ import anywidget
 import numpy as np
 import traitlets
 
-from utils.plots.style import as_array, checked_alt
+from utils.plots.style import as_array
 
 STATIC = Path(__file__).parent / "static"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -64,6 +64,10 @@ class Widget(anywidget.AnyWidget):
         """What the widget shows now, in words."""
         raise NotImplementedError
 
+    def static_html(self):
+        """HTML for readers without a kernel in place of a picture, or None."""
+        return None
+
     def stored_answers(self):
         """[(inputs, answer)] of every state that a page without Python should know, or None if its script computes them."""
         return None
@@ -103,11 +107,13 @@ class Widget(anywidget.AnyWidget):
         }
 
     def __repr__(self):
-        return checked_alt(self.alt())
+        return self.alt()
 
     def _repr_mimebundle_(self, **_):
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         data = {WIDGET_VIEW: view, "text/plain": repr(self)}
+        if html := self.static_html():
+            data["text/html"] = html
         if os.environ.get("COURSE_BUILD"):
             data[PAGE_VIEW] = json.dumps(self.page_state(), separators=(",", ":"))
         return data, {}
@@ -170,6 +176,11 @@ def packed(array):
     """An array of many numbers as compact data; `unpack` in core.js reads it."""
     array = as_array(array)
     return {"shape": list(array.shape), "float32": base64.b64encode(array.astype("<f4").tobytes()).decode("ascii")}
+
+
+def sealed(value):
+    """A value that a reader of the saved notebook should not see by accident; `unseal` in core.js reads it."""
+    return base64.b64encode(json.dumps(plain(value)).encode()).decode("ascii")
 
 
 def checked_text(text):

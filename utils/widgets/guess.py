@@ -1,13 +1,10 @@
 """Guess a distribution, commit, then compare it with the true one."""
 
-import base64
-import json
-
 import numpy as np
 
 from utils.plots.figures import checked_weights
 from utils.plots.style import checked_alt
-from utils.widgets.base import Widget
+from utils.widgets.base import Widget, sealed
 
 START = 50
 
@@ -29,9 +26,7 @@ class GuessWeights(Widget):
     def __init__(self, labels, truth, question):
         self._truth = checked_weights(truth, "the true weights").reshape(-1)
         labels = [str(label) for label in labels]
-        # Encoded, so that nobody reads the truth by accident in a saved notebook.
-        sealed = base64.b64encode(json.dumps(self._truth.tolist()).encode()).decode("ascii")
-        data = {"title": checked_alt(question), "labels": labels, "sealed": sealed}
+        data = {"title": checked_alt(question), "labels": labels, "truth": sealed(self._truth)}
         super().__init__(data, {"levels": [START] * len(labels), "committed": False})
 
     def respond(self, levels, committed):

@@ -4,6 +4,6 @@ A module has `example()`, a small widget to operate, and, where its script compu
 which both must agree.
 """
 
-from utils.widgets import guess
+from utils.widgets import feedback, guess, quiz
 
-MODULES = (guess,)
+MODULES = (feedback, guess, quiz)

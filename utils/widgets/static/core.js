@@ -321,6 +321,11 @@ function unpack(array) {
   return unpackedArrays.get(array);
 }
 
+function unseal(text) {
+  // A value as `sealed` writes it.
+  return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))));
+}
+
 // Colors: every one is a CSS variable of core.css, which follows the theme of the page.
 
 const series = (index) => `var(--c-series-${index % 6})`;

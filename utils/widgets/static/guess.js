@@ -49,7 +49,7 @@ function compute(data, { levels, committed }) {
   const total = levels.reduce((sum, level) => sum + level, 0);
   const guess = total ? levels.map((level) => level / total) : null;
   if (!guess || !committed) return { guess, truth: null, distance: null };
-  const truth = JSON.parse(atob(data.sealed));
+  const truth = unseal(data.truth);
   return { guess, truth, distance: guess.reduce((sum, one, index) => sum + Math.abs(one - truth[index]), 0) / 2 };
 }
 
