@@ -19,10 +19,11 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from utils.build.lab import EXTENSIONS
+from utils.build.lab import EXTENSIONS, SETTINGS
 
 # Windowed notebooks keep only the visible cells in the page; here every output must be there to be seen.
 LAB_SETTINGS = {
+    **json.loads((SETTINGS / "overrides.json").read_text(encoding="utf-8")),  # as the course sets them
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
     "@jupyterlab/apputils-extension/notification": {
         "fetchNews": "false",
@@ -105,7 +106,7 @@ class Lab:
 
     def __enter__(self):
         for name, values in LAB_SETTINGS.items():
-            path = self.folder / "settings" / f"{name}.jupyterlab-settings"
+            path = self.folder / "settings" / f"{name.replace(':', '/')}.jupyterlab-settings"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         command = [

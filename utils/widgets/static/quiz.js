@@ -15,6 +15,7 @@ function build(ui) {
     return { row, input };
   });
   const commit = button(ui.body, "Commit", () => ui.setInputs({ committed: true }));
+  const again = button(ui.body, "Guess again", () => ui.setInputs({ choice: null, committed: false }));
   const feedback = html("div", ui.body, "course-quiz-feedback", { role: "status" });
 
   return () => {
@@ -28,6 +29,7 @@ function build(ui) {
       row.children[1].textContent = right?.includes(index) ? "✓" : right && index === choice ? "✗" : "";
     });
     commit.hidden = committed;
+    again.hidden = !committed;
     commit.disabled = choice === null;
     const said = ui.answer.feedback || (committed ? "" : ui.data.earlier);
     if (feedback.innerHTML !== said) feedback.innerHTML = said;
