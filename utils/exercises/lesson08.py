@@ -737,12 +737,12 @@ register_quiz(
                 "Fine-tuning never asked it to predict a token.",
             ),
             (
-                "A higher loss than before, but part of what it learned is left.",
+                "A higher loss than before, and the more so the longer it was fine-tuned.",
                 "Nothing in the fine-tuning loss protects it. How much is left is measured next.",
             ),
             (
                 "The loss of an untrained model, since all parameters have changed.",
-                "They have, but by a small fraction of their norm. How much is left is measured next.",
+                "They have, but from a trained start. How much is left is measured next.",
             ),
         ],
         right=2,

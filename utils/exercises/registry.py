@@ -215,6 +215,7 @@ def _is_verdict(value) -> bool:
 
 
 UNTIL_THEN = "Until then the lesson goes on with the course's own version."
+GOES_ON = "The cells below use the course's version until yours passes."
 
 
 def attempted(item: Exercise, answer) -> tuple[str, str]:
@@ -363,6 +364,8 @@ class Handle:
         from IPython.display import display
 
         result = self.check(answer)
+        if result.status == FAILED:
+            result.message = f"{result.message}\n{GOES_ON}"
         display(result)
         if result.passed:
             return answer
