@@ -72,7 +72,7 @@ function course({ name, build, compute }) {
       note.textContent = said;
       note.hidden = !said;
       draw();
-      Object.assign(root.dataset, { mode, status: ui.error ? "error" : status, state: JSON.stringify(drawn) });
+      Object.assign(root.dataset, { mode, status: ui.error ? "error" : status, state: JSON.stringify(drawn), answered: model.get("answered") });
       root.dataset.count = Number(root.dataset.count ?? 0) + 1;
     }
 
