@@ -4,11 +4,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import nbformat
-
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
+from tests.browser.examples import open_examples
 from tests.browser.lab import Lab
-from tests.browser.operate import KIND, WIDGETS, until
+from tests.browser.operate import KIND, WIDGETS
 from utils.build.browser import browser
 from utils.widgets import registry
 from utils.widgets.base import page_html, page_script, page_style
@@ -86,18 +85,10 @@ def _in_page(running, widgets, rounds, seconds):
 
 
 def _with_kernel(running, folder, rounds):
-    modules = [module.__name__ for module in registry.MODULES]
-    cells = [nbformat.v4.new_code_cell(f"from {name} import example\n\nexample()") for name in modules]
-    path = folder / "widgets.ipynb"
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
     rows = {}
-    with Lab(folder / "lab") as lab:
-        notebook = lab.open(running, lab.add(path))
-        notebook.run_all()
-        drawn = notebook.page.locator(f"{WIDGETS}[data-count]")
-        until(drawn.count, lambda count: count == len(cells), "not every widget is drawn")
-        for root in drawn.all():
+    with Lab(folder) as lab:
+        notebook = open_examples(lab, running)
+        for root in notebook.page.locator(WIDGETS).all():
             taken = [root.evaluate(ANSWERED, number) for number in range(rounds)]
             answered = [milliseconds for milliseconds in taken[1:] if milliseconds is not None]
             rows[root.evaluate(KIND)] = round(statistics.median(answered), 1) if answered else None
