@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from utils.build.lab import EXTENSIONS
+from utils.build.lab import OPTIONS
 
 BROWSER_NAMES = (
     "chromium",
@@ -57,11 +57,6 @@ NO_BROWSER = (
 # Windowed notebooks keep only the visible cells in the page; here every output must be there to be seen.
 LAB_SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
-    "@jupyterlab/apputils-extension/notification": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-        "doNotDisturbMode": True,
-    },
 }
 # JupyterLab's own complaints when a notebook is closed soon after its kernel started.
 NOT_OURS = ("Could not restore the debugger state", "Error: Canceled future for create_subshell_request")
@@ -182,10 +177,8 @@ class Lab:
             "--ServerApp.port_retries=0",
             f"--ServerApp.root_dir={self.files}",
             f"--IdentityProvider.token={self.token}",
-            "--LabApp.news_url=None",
-            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             "--LabApp.expose_app_in_browser=True",
-            f"--LabApp.extra_labextensions_path={EXTENSIONS}",
+            *OPTIONS,
         ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
