@@ -19,9 +19,10 @@ from utils.checks.renumbered import from_first_edition
 from utils.checks.stubs import is_stub, open_values, stub_methods
 from utils.checks.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
 from utils.exercises import solutions
+from utils.exercises.board import refresh_board
 from utils.exercises.edits import Mistake
 from utils.exercises.lessons import LESSONS
-from utils.exercises.solutions import solution_of
+from utils.exercises.solutions import Solution, solution_of
 
 PASSED, FAILED, NOT_ATTEMPTED = "passed", "failed", "not attempted"
 SECONDS = 8.0
@@ -245,6 +246,31 @@ def _attempted_class(item: Exercise, answer: type) -> tuple[str, str]:
 
 # What a check shows
 
+SECTIONS_NAMED = 3
+
+
+def used_by(solution: Solution) -> str:
+    """One sentence on what the answer now does in the lesson; empty if nothing below calls it."""
+    kinds: dict[str, str] = {}  # section: the most interesting thing that the answer does there
+    for kind in ("widget", "training loop", "figure", "code"):
+        kinds |= {section: kind for other, section in solution.callers if other == kind and section not in kinds}
+    if not kinds:
+        return ""
+    named, parts = list(kinds)[:SECTIONS_NAMED], []
+    for kind in dict.fromkeys(kinds[section] for section in named):
+        sections = [section for section in named if kinds[section] == kind]
+        plural = "s" * (len(sections) > 1 and kind != "code")
+        parts.append(
+            f"the {kind}{plural} {listed([f'in “{section}”' if section else 'below' for section in sections])}"
+        )
+    more = len(kinds) - len(named)
+    parts += [f"{more} more section{'s' * (more > 1)}"] if more else []
+    return f"Your `{solution.name}` is now used by {listed(parts)}."
+
+
+def listed(parts: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
 
 @dataclass
 class Result:
@@ -254,6 +280,7 @@ class Result:
     status: str
     message: str
     printed: str = ""
+    used: str = ""  # what now runs on an answer that passed
     trouble: str = ""  # one sentence when the progress could not be saved
     kind: str = "generic"  # of a failure: "specific" if the message names the misconception
 
@@ -266,14 +293,14 @@ class Result:
         return self.status == PASSED
 
     def __repr__(self) -> str:
-        lines = [f"{self.exercise.heading}: {WORDS[self.status]}", self.message]
+        lines = [f"{self.exercise.heading}: {WORDS[self.status]}", self.message, self.used]
         if self.printed.strip():
             lines += ["It printed", *(f"    {line}" for line in self.printed.rstrip().split("\n"))]
         return "\n".join(line for line in [*lines, self.trouble] if line)
 
     def to_html(self) -> str:
         heading = f"{MARKS[self.status]} {html.escape(self.exercise.heading)}: {WORDS[self.status]}"
-        content = f"<strong>{heading}</strong>{paragraphs(self.message)}"
+        content = f"<strong>{heading}</strong>{paragraphs(self.message)}{paragraphs(self.used)}"
         if self.printed.strip():
             content += f"{paragraphs('It printed')}{preformatted(self.printed.rstrip())}"
         return panel(self.status, content + paragraphs(self.trouble))
@@ -384,6 +411,7 @@ class Handle:
         """Judge the answer and remember the outcome."""
         result = grade(self.item.id, answer)
         result.trouble = progress.record_check(self.item.id, result.status)
+        refresh_board()
         return result
 
     def use(self, answer):
@@ -391,6 +419,9 @@ class Handle:
         from IPython.display import display
 
         result = self.check(answer)
+        solution = solution_of(self.item.id)
+        if result.passed and solution:
+            result.used = used_by(solution)
         display(result)
         if result.passed:
             return answer
