@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from utils.build.lab import OPTIONS
+from utils.build.lab import OPTIONS, START
 
 BROWSER_NAMES = (
     "chromium",
@@ -171,7 +171,7 @@ class Lab:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         command = [
-            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            *(sys.executable, "-c", START, "--no-browser", "--allow-root"),
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={urlsplit(self.address).port}",
             "--ServerApp.port_retries=0",

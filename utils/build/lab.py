@@ -30,6 +30,8 @@ SERVER_EXTENSIONS_OFF = (
         for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
     ),
 )
+# Without a validator of internationalized addresses that nobody needs here: its import takes longer than all others together.
+START = "import sys; sys.modules['rfc3987_syntax'] = None; from jupyterlab.labapp import main; main()"
 # lab_settings: no news popup, no dialog about a build, no menus of nbgrader, and saved notebooks keep their widgets;
 # lab_extension: saved pictures have their alt text.
 OPTIONS = (
@@ -114,7 +116,7 @@ def free_port(wanted: int) -> int:
 
 def server_command(port: int, open_browser: bool = True) -> list[str]:
     """JupyterLab on the loopback address; its own random token stays on."""
-    command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    command = [sys.executable, "-c", START, "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
     command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", *OPTIONS]
     command += [f"--LabApp.default_url=/{FIRST_PAGE}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -142,7 +144,7 @@ def running_server(port: int | None = None) -> Path | None:
     for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
         try:
             server = json.loads(file.read_text(encoding="utf-8"))
-            if Path(server["root_dir"]) == ROOT and port in (None, server["port"]) and answers(server):
+            if Path(server["root_dir"]).resolve() == ROOT and port in (None, server["port"]) and answers(server):
                 return file
         except (OSError, ValueError, KeyError, TypeError):  # half written, or left behind by a server that crashed
             continue
