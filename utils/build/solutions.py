@@ -65,7 +65,7 @@ def _without_use(code: str) -> str:
 
 
 def _names_in(code: str) -> set[str]:
-    return _names_in_tree(ast.parse(code))
+    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
 
 
 def _dictionary(name: str, entries: dict) -> str:
@@ -112,7 +112,7 @@ def _callers_below(cells: list, answer: str, modules: dict[str, str]) -> list[tu
         here = set(names)  # within a cell, also what was computed with them
         for node in tree.body:
             bound = _bound(node)
-            if not here & _names_in_tree(node):
+            if not here & _names(node, ast.Load):
                 here, names = here - bound, names - bound
                 continue
             here |= bound
@@ -143,8 +143,8 @@ def _bound(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, ast.Import | ast.ImportFrom):
         return set(_aliases(node))
-    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    return _names(node, ast.Store)
 
 
-def _names_in_tree(node: ast.AST) -> set[str]:
-    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+def _names(node: ast.AST, context: type) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, context)}
