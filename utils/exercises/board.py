@@ -4,17 +4,17 @@ import html
 from dataclasses import dataclass, replace
 
 from utils.checks import progress
-from utils.checks.text import BORDER, MARKS, WORDS, paragraphs
+from utils.checks.text import MARKS, WORDS, paragraphs
 from utils.exercises.lessons import LESSONS, Lesson
 from utils.exercises.solutions import Solution, solutions_of
 
-FILLED = "color: #1b1b1b; background-color: "
+# Colors that are visible in both themes: JupyterLab strips variables from the outputs of a notebook that nobody has run yet.
 TONES = {
-    "passed": FILLED + "var(--jp-success-color2, #81c784)",
-    "failed": FILLED + "var(--jp-error-color2, #e57373)",
-    "not attempted": "color: var(--jp-content-font-color1, inherit); background-color: var(--jp-layout-color2, transparent)",
+    "passed": "color: #1b1b1b; background-color: #81c784",
+    "failed": "color: #1b1b1b; background-color: #e57373",
+    "not attempted": "color: var(--jp-content-font-color1, inherit)",
 }
-NEXT = "3px solid var(--jp-brand-color1, #1976d2)"
+GREY, BLUE = "#9e9e9e", "#2196f3"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Mark:
     def to_html(self) -> str:
         """A segment of the bar, a link to the exercise: its mark, or its number while it is open."""
         shown = MARKS[self.state.status] if self.state.status != "not attempted" else self.solution.id.split(".")[1]
-        edge = NEXT if self.next else f"1px {'dashed' if self.solution.optional else 'solid'} {BORDER}"
+        edge = f"3px solid {BLUE}" if self.next else f"1px {'dashed' if self.solution.optional else 'solid'} {GREY}"
         style = (
             f"display: inline-block; min-width: 22px; margin: 1px; padding: 1px; text-align: center; border: {edge}; "
         )
@@ -104,7 +104,8 @@ class Board:
         words, mark = self.advice()
         link = f' <a href="{mark.link}"><strong>{html.escape(mark.name)}</strong></a>.' if mark else ""
         head = "".join(
-            f'<th scope="col" style="text-align: left">{name}</th>' for name in ("Lesson", "Exercises", "Passed")
+            f'<th scope="col" style="text-align: left">{name}</th>'
+            for name in ("Lesson", "Exercises (dashed: optional)", "Passed")
         )
         rows = "".join(row.to_html() for row in self.rows)
         return (
