@@ -95,16 +95,16 @@ def callers(source: NotebookNode) -> dict[str, list[tuple[str, str]]]:
             imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
             modules |= {alias.asname or alias.name: node.module for node in imports for alias in node.names}
             cells.append((exercise_of(cell), section, tree))
-    found = {}
+    uses = {}
     for index, (exercise_id, own, tree) in enumerate(cells):
         if exercise_id:
             below = _callers_below(cells[index + 1 :], tree.body[-1].targets[0].id, modules)
-            found[exercise_id] = [(kind, section if section != own else "") for kind, section in below]
-    return found
+            uses[exercise_id] = [(kind, section if section != own else "") for kind, section in below]
+    return uses
 
 
 def _callers_below(cells: list, answer: str, modules: dict[str, str]) -> list[tuple[str, str]]:
-    found, names = [], {answer}  # the answer and the functions that call it
+    uses, names = [], {answer}  # the answer and the functions that call it
     for exercise_id, section, tree in cells:
         if exercise_id:
             names -= _bound(tree.body[-1])
@@ -120,8 +120,8 @@ def _callers_below(cells: list, answer: str, modules: dict[str, str]) -> list[tu
                 names |= bound
             else:
                 names -= bound
-                found += [(kind, section) for kind in _kinds(node, modules)]
-    return list(dict.fromkeys(found))
+                uses += [(kind, section) for kind in _kinds(node, modules)]
+    return list(dict.fromkeys(uses))
 
 
 def _kinds(node: ast.stmt, modules: dict[str, str]) -> list[str]:

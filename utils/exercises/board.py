@@ -1,7 +1,7 @@
 """The progress board: a bar of exercises for each lesson, and where to continue."""
 
 import html
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from utils.checks import progress
 from utils.checks.text import MARKS, WORDS, paragraphs
@@ -23,8 +23,8 @@ class Mark:
 
     solution: Solution
     state: progress.ExerciseState
-    link: str
-    next: bool = False  # the exercise to continue with
+    link: str  # to its cell: JupyterLab opens the notebook there
+    next: bool  # the exercise to continue with
 
     @property
     def passed(self) -> bool:
@@ -120,15 +120,16 @@ class Board:
 def current_board() -> Board:
     """The board as the progress file has it now."""
     state = progress.read()
-    rows, found = [], False
+    solutions = {lesson: solutions_of(lesson.number).values() for lesson in LESSONS}
+    core = [solution.id for lesson in LESSONS for solution in solutions[lesson] if not solution.optional]
+    following = next((name for name in core if state.exercise(name).status != "passed"), None)
+    rows = []
     for lesson in LESSONS:
-        marks = []
-        for solution in solutions_of(lesson.number).values():
-            # JupyterLab opens the notebook at this cell.
-            mark = Mark(solution, state.exercise(solution.id), f"{lesson.name}.ipynb#cell-id={solution.cell}")
-            first = not (found or mark.passed or solution.optional)
-            found |= first
-            marks.append(replace(mark, next=first))
+        links = {solution: f"{lesson.name}.ipynb#cell-id={solution.cell}" for solution in solutions[lesson]}
+        marks = [
+            Mark(solution, state.exercise(solution.id), link, solution.id == following)
+            for solution, link in links.items()
+        ]
         rows.append(Row(lesson, tuple(marks)))
     return Board(rows, state.trouble)
 

@@ -123,8 +123,7 @@ def find(exercise_id: str) -> Exercise:
 def exercises_of(number: str) -> list[Exercise]:
     """The exercises of lesson "01" in their order."""
     load_lesson(number)
-    found = [item for item in _REGISTER.values() if item.lesson == number]
-    return sorted(found, key=lambda item: _order(item.id))
+    return sorted((item for item in _REGISTER.values() if item.lesson == number), key=lambda item: _order(item.id))
 
 
 def exercise_count(number: str) -> str:
@@ -253,7 +252,8 @@ def used_by(solution: Solution) -> str:
     """One sentence on what the answer now does in the lesson; empty if nothing below calls it."""
     kinds: dict[str, str] = {}  # section: the most interesting thing that the answer does there
     for kind in ("widget", "training loop", "figure", "code"):
-        kinds |= {section: kind for other, section in solution.callers if other == kind and section not in kinds}
+        sections = [section for caller, section in solution.callers if caller == kind]
+        kinds |= {section: kind for section in sections if section not in kinds}
     if not kinds:
         return ""
     named, parts = list(kinds)[:SECTIONS_NAMED], []
