@@ -41,11 +41,11 @@ import torch.nn.functional as F
 from utils.data.curves import LEFT, NOISE, RIGHT, noisy_curves, true_curve
 from utils.data.house import cut_patches, little_house
 from utils.exercises import board, exercise, lesson, quiz
-from utils.plots import figures, show
 from utils.plots import lesson01 as plots
+from utils.plots import show
 from utils.plots.text import digits
 from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
-from utils.widgets import explore, guess_weights, plane
+from utils.widgets import charts, explore, guess_weights, plane
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
@@ -242,17 +242,18 @@ for word in ("apple", "aple", "plu"):
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def softmax_picture(temperature, z1, z2, z3):
+def softmax_bars(temperature, z1, z2, z3):
     logits = torch.tensor([z1, z2, z3])
     p = softmax(logits, temperature)
     labels = [f"z{i + 1} = {logits[i]:.2f}" for i in range(3)]
     title = f"T = {temperature:.1f}: the largest probability is {p.max():.2f}"
-    return figures.weights_bars(labels, p, title=title)
+    return charts.bars(labels, p, title, ylabel="probability")
 
 
 explore(
-    softmax_picture,
+    softmax_bars,
     alt="Bars of the softmax of three logits at the chosen temperature.",
+    page="softmax",
     temperature=(0.1, 5.0, 0.1, 1.0),
     z1=(-3.0, 3.0, 0.25, 2.0),
     z2=(-3.0, 3.0, 0.25, 1.0),
@@ -895,16 +896,30 @@ kernels = {
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-def fit_picture(kernel, bandwidth, query):
+def fit(kernel, bandwidth, query):
     queries = torch.cat([torch.tensor([query]), grid])
     scores = kernels[kernel]((queries[:, None] - x[None, :]) / bandwidth)
     output, weights = attend(scores, y[:, None])
-    return plots.regression_fit(x, y, grid, true_curve(grid), output[1:, 0], query, weights[0])
+    above = [
+        charts.line(grid, true_curve(grid), "true curve", "muted", dashed=True),
+        charts.line(grid, output[1:, 0], "prediction", "output"),
+        charts.points(x, y, "known points", "value"),
+    ]
+    below = [charts.stems(x, weights[0])]
+    most = int((weights[0].sort(descending=True).values.cumsum(0) < 0.8999).sum()) + 1
+    look = {"xlabel": "x", "xlimits": (LEFT, RIGHT), "marker": {"query": query}}
+    panels = [
+        charts.lines(above, ylabel="y", ylimits=(-1.3, 3.6), **look),
+        charts.lines(below, ylabel="attention weight", height=170, **look),
+    ]
+    title = f"Prediction at {query:.1f}: {output[0, 0]:.2f}; {most} of {len(x)} points have 90 % of the weight"
+    return charts.panels(panels, title, stacked=True)
 
 
 explore(
-    fit_picture,
+    fit,
     alt="Noisy points, the true curve, the prediction, and below them the attention weights of one query.",
+    page="regression",
     kernel=list(kernels),
     bandwidth=(0.02, 2.0, 0.02, 1.0),
     query=(0.0, 6.0, 0.1, 3.0),

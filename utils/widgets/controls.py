@@ -83,6 +83,17 @@ def slider(name, given):
     }
 
 
+def values(spec):
+    """All values that a control can take, as the page computes them; None for a text."""
+    if spec["kind"] != "slider":
+        return {"choice": [value for _, value in spec.get("options", [])], "check": [False, True]}.get(spec["kind"])
+    low, high = spec["low"], spec["high"]
+    places = [place / spec["steps"] for place in range(spec["steps"] + 1)]
+    if spec["log"]:
+        return [float(f"{low * (high / low) ** place:.4g}") for place in places]
+    return [round(low + (high - low) * place, spec["decimals"] or None) for place in places]
+
+
 def labeled(options):
     if isinstance(options, dict):
         return [[str(label), value] for label, value in options.items()]
