@@ -238,7 +238,7 @@ const DRAW = {
     const { labels, values, texts, hollow, limits } = chart;
     const step = 34;
     const [top, bottom] = [8, 8 + step * labels.length];
-    const [left, right] = [Math.max(...labels.map(textWidth)) + 16, width - Math.max(...texts.map(textWidth)) - 28];
+    const [left, right] = [Math.max(...labels.map(textWidth)) + 16, width - 100]; // behind the last dot its text
     startDrawing(panel, chart, width, bottom + 50);
     const x = makeScale(...limits, left + 8, right, true);
     drawXAxis(panel, chart, x, top, bottom, left, right, true);
