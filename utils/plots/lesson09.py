@@ -120,8 +120,8 @@ def costs_at(curves, quantity, length):
     curves: as in `cost_curves`. quantity: "time" or "memory".
     """
     x_key, y_key, unit, _, as_text = QUANTITIES[quantity]
-    found = [cost_at(as_array(costs[x_key]), as_array(costs[y_key]), length) for costs in curves.values()]
-    return [(cost / unit, as_text(cost), interpolated) for cost, interpolated in found]
+    costs = [cost_at(as_array(curve[x_key]), as_array(curve[y_key]), length) for curve in curves.values()]
+    return [(cost / unit, as_text(cost), interpolated) for cost, interpolated in costs]
 
 
 def cost_words(curves, length):

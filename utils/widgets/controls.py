@@ -88,10 +88,10 @@ def values(spec):
     if spec["kind"] != "slider":
         return {"choice": [value for _, value in spec.get("options", [])], "check": [False, True]}.get(spec["kind"])
     low, high = spec["low"], spec["high"]
-    places = [place / spec["steps"] for place in range(spec["steps"] + 1)]
+    parts = [step / spec["steps"] for step in range(spec["steps"] + 1)]
     if spec["log"]:
-        return [float(f"{low * (high / low) ** place:.4g}") for place in places]
-    return [round(low + (high - low) * place, spec["decimals"] or None) for place in places]
+        return [float(f"{low * (high / low) ** part:.4g}") for part in parts]
+    return [round(low + (high - low) * part, spec["decimals"] or None) for part in parts]
 
 
 def labeled(options):

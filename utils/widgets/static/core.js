@@ -18,7 +18,12 @@ function course({ name, build, compute }) {
     const data = model.get("data");
     let lost = false; // a kernel that stopped or restarted no longer knows this widget
     const disconnected = () => model.isStored || lost || el.closest(".jupyter-widgets-disconnected") !== null;
-    const alone = (inputs) => compute?.(data, inputs) ?? data.answers?.[keyOf(inputs)];
+    let known = {}; // the last answer without Python: one change asks for it several times
+    const alone = (inputs) => {
+      const key = keyOf(inputs);
+      if (known.key !== key) known = { key, answer: compute?.(data, inputs) ?? data.answers?.[key] };
+      return known.answer;
+    };
     let request = 0;
     let timer = null;
     let status = "ok";
@@ -336,7 +341,8 @@ const onShade = (weight) => (weight > 0.5 ? "var(--c-on-strong)" : "var(--c-text
 function rgb(element, variable) {
   // The numbers of a color variable, for a canvas.
   const probe = html("span", element, "", { style: `display:none;color:var(${variable})` });
-  const parts = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const parts = (getComputedStyle(probe).color || "rgb(0, 0, 0)") // not yet in the page
+    .match(/[\d.]+/g).slice(0, 3).map(Number);
   probe.remove();
   return parts;
 }

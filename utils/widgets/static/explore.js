@@ -74,9 +74,9 @@ function makePanel(ui, parent, kind) {
   const tip = html("div", area, "course-explore-tip", { "aria-live": "polite" });
   let at = null; // [row, column] of the target shown
 
-  function point(place) {
-    at = place;
-    const target = place && panel.targets[place[0]]?.[place[1]];
+  function point(position) {
+    at = position;
+    const target = position && panel.targets[position[0]]?.[position[1]];
     panel.ring?.setAttribute("visibility", target ? "visible" : "hidden");
     tip.hidden = !target;
     if (!target) return;
@@ -87,23 +87,23 @@ function makePanel(ui, parent, kind) {
   }
 
   function nearest({ offsetX, offsetY }) {
-    let [best, place] = [40 ** 2, null];
+    let [best, position] = [40 ** 2, null];
     panel.targets.forEach((row, index) =>
       row.forEach((target, column) => {
-        // In a box at most half a pixel away; elsewhere the distance, with little weight on the height of a bar.
+        // A cell contains the pointer or does not; elsewhere the distance counts, for a bar mostly the horizontal one.
         const { x, y, width, height } = target.box ?? target;
         const inside = width && offsetX >= x && offsetX <= x + width && offsetY >= y && offsetY <= y + height;
         const away = inside ? 0 : width ? Infinity : (offsetX - x) ** 2 + ((offsetY - y) * (target.loose ? 0.1 : 1)) ** 2;
-        if (away < best) [best, place] = [away, [index, column]];
+        if (away < best) [best, position] = [away, [index, column]];
       }),
     );
-    return place;
+    return position;
   }
 
   panel.svg.addEventListener("pointermove", (event) => {
     if (event.buttons && drag(event)) return;
-    const place = nearest(event);
-    if (place?.join() !== at?.join()) point(place);
+    const position = nearest(event);
+    if (position?.join() !== at?.join()) point(position);
   });
   panel.svg.addEventListener("pointerleave", () => point(null));
   panel.svg.addEventListener("blur", () => point(null));
@@ -115,7 +115,7 @@ function makePanel(ui, parent, kind) {
     const moved = arrowMoves(event, row, column, panel.targets.length, panel.targets[row]?.length ?? 0);
     if (!moved) return;
     event.preventDefault();
-    point([moved[0], Math.min(moved[1], panel.targets[moved[0]].length - 1)]);
+    point([moved[0], Math.max(0, Math.min(moved[1], panel.targets[moved[0]].length - 1))]);
   });
 
   function drag({ offsetX }) {
@@ -123,8 +123,8 @@ function makePanel(ui, parent, kind) {
     const [name] = Object.keys(panel.chart.marker ?? {});
     if (!name || ui.mode() === "frozen") return false;
     const { low, high, steps, decimals } = ui.data.controls.find((spec) => spec.name === name);
-    const place = Math.min(1, Math.max(0, (panel.x.invert(offsetX) - low) / (high - low)));
-    const value = Number((low + ((high - low) * Math.round(place * steps)) / steps).toFixed(decimals));
+    const part = Math.min(1, Math.max(0, (panel.x.invert(offsetX) - low) / (high - low)));
+    const value = Number((low + ((high - low) * Math.round(part * steps)) / steps).toFixed(decimals));
     if (value !== ui.inputs[name]) ui.setInputs({ [name]: value });
     return true;
   }
