@@ -45,7 +45,7 @@ from utils.plots import lesson01 as plots
 from utils.plots import show
 from utils.plots.text import digits
 from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
-from utils.widgets import charts, explore, guess_weights, plane
+from utils.widgets import charts, explore, guess_weights, lesson_charts, plane
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
@@ -900,20 +900,9 @@ def fit(kernel, bandwidth, query):
     queries = torch.cat([torch.tensor([query]), grid])
     scores = kernels[kernel]((queries[:, None] - x[None, :]) / bandwidth)
     output, weights = attend(scores, y[:, None])
-    above = [
-        charts.line(grid, true_curve(grid), "true curve", "muted", dashed=True),
-        charts.line(grid, output[1:, 0], "prediction", "output"),
-        charts.points(x, y, "known points", "value"),
-    ]
-    below = [charts.stems(x, weights[0])]
-    most = int((weights[0].sort(descending=True).values.cumsum(0) < 0.8999).sum()) + 1
-    look = {"xlabel": "x", "xlimits": (LEFT, RIGHT), "marker": {"query": query}}
-    panels = [
-        charts.lines(above, ylabel="y", ylimits=(-1.3, 3.6), **look),
-        charts.lines(below, ylabel="attention weight", height=170, **look),
-    ]
-    title = f"Prediction at {query:.1f}: {output[0, 0]:.2f}; {most} of {len(x)} points have 90 % of the weight"
-    return charts.panels(panels, title, stacked=True)
+    return lesson_charts.regression_fit(
+        x, y, grid, true_curve(grid), output[:, 0], query, weights[0]
+    )
 
 
 explore(

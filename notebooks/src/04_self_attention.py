@@ -36,7 +36,6 @@
 # [Notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
-import math
 import textwrap
 
 import torch
@@ -53,7 +52,7 @@ from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import charts, explore, mask_board, menu
+from utils.widgets import charts, explore, lesson_charts, mask_board, menu
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -266,26 +265,10 @@ print(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def weight_bars(name, scores, color):
-    weights = scores.softmax(0).sort(descending=True).values
-    low, high = (pictures.signed(score, 1) for score in scores.aminmax())
-    entropy = f"entropy {torch.special.entr(weights).sum():.2f} of {math.log(24):.2f} nats"
-    look = {"xlabel": "keys, by weight", "color": color, "numbers": False}
-    caption = f"scores from {low} to {high}, {entropy}"
-    return charts.bars(range(1, 25), weights, name, caption=caption, **look)
-
-
 def weights_at(d_k, seed):
     generator = torch.Generator().manual_seed(seed)
     query, keys = torch.randn(d_k, generator=generator), torch.randn(24, d_k, generator=generator)
-    raw, scaled = keys @ query, keys @ query / d_k**0.5
-    panels = [
-        weight_bars("unscaled scores", raw, "output"),
-        weight_bars("scores divided by √d_k", scaled, "strong"),
-    ]
-    before, after = (f"{scores.softmax(0).max():.0%}" for scores in (raw, scaled))
-    title = f"d_k = {d_k}: the largest weight is {before} without scaling and {after} with it"
-    return charts.panels(panels, title)
+    return lesson_charts.scaled_weights(keys @ query, d_k)
 
 
 explore(

@@ -50,7 +50,7 @@ from utils.plots import lesson09 as pictures
 from utils.plots import show
 from utils.plots.text import digits as rounded
 from utils.training import costs, digits, distributed, in_context, modifications, profiling, scaling
-from utils.widgets import charts, explore, log_range, next_word
+from utils.widgets import explore, lesson_charts, log_range, next_word
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -359,16 +359,7 @@ span = (256, 262144)
 
 
 def cost_of(length):
-    panels = []
-    for quantity, xlabel in (("time", "time in ms"), ("memory", "peak memory in MiB")):
-        rows = pictures.costs_at(measured, quantity, length)
-        ends = [cost for end in span for cost, *_ in pictures.costs_at(measured, quantity, end)]
-        numbers, texts, interpolated = zip(*rows, strict=True)
-        hollow = [not inside for inside in interpolated]
-        limits = (min(ends) / 2, 2 * max(ends))
-        panels.append(charts.dots(measured, numbers, texts, hollow, xlabel=xlabel, limits=limits))
-    title = f"Cost of a sequence of {float(f'{length:.3g}'):,.0f} tokens"
-    return charts.panels(panels, title, caption="Hollow: extrapolated from the measured lengths.")
+    return lesson_charts.cost_at_length(measured, length, span)
 
 
 explore(
@@ -570,37 +561,7 @@ print(scale.label)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 def scaling_law(against, irreducible):
-    sweep = sweeps[against]
-    law, held_out, limits = pictures.chosen_law(sweep, irreducible)
-    seeds = len(sweep["loss"][0])
-    sizes = [x for x in sweep["x"] for _ in range(seeds)]
-    layers = [
-        charts.band(law["x"], law["low"], law["high"], "95 % band", "key"),
-        charts.line(law["x"], law["curve"], f"power law, {pictures.exponent_text(law)}", "key"),
-        charts.points(sizes, torch.tensor(sweep["loss"]).flatten(), "measured"),
-    ]
-    if irreducible:
-        loss = law["irreducible_loss"]
-        layers.insert(0, charts.level(loss, f"irreducible loss {loss:.2f}"))
-    if held_out:
-        x, value, low, high, runs = (
-            held_out[key] for key in ("x", "value", "low", "high", "measured")
-        )
-        name = f"held-out model, predicted {value:.3f} [{low:.3f}, {high:.3f}]"
-        layers.append(charts.points([x], [value], name, "text", "diamond", error=(low, high)))
-        name = f"held-out model, measured {fmean(runs):.3f}"
-        layers.append(charts.points([x] * len(runs), runs, name, "output", "star"))
-    title = f"Loss against {against}: power law {'with an' if irreducible else 'without'} irreducible loss"
-    label = " ".join(sweep["xlabel"].split())
-    return charts.lines(
-        layers,
-        title,
-        xlabel=label,
-        ylabel="held-out loss in nats",
-        ylimits=limits,
-        log=True,
-        height=420,
-    )
+    return lesson_charts.scaling_law(sweeps, against, irreducible)
 
 
 explore(

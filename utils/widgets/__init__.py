@@ -3,7 +3,7 @@
 Take arrays, strings and functions and know nothing of models. `static/` holds their scripts and styles.
 """
 
-from utils.widgets import charts
+from utils.widgets import charts, lesson_charts
 from utils.widgets.attention_view import attention_view
 from utils.widgets.base import ReaderError
 from utils.widgets.beam_tree import BeamTree, beam_picture, beam_tree
@@ -31,6 +31,7 @@ __all__ = [
     "guess_weights",
     "heads_picture",
     "heads_view",
+    "lesson_charts",
     "log_range",
     "mask_board",
     "mask_picture",

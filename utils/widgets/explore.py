@@ -71,7 +71,9 @@ def said(spec, value):
         return next(label for label, option in spec["options"] if option == value)
     if spec["kind"] == "check":
         return "on" if value else "off"
-    return f'"{value}"' if spec["kind"] == "text" else f"{value:.3g}" if isinstance(value, float) else str(value)
+    if spec["kind"] == "text":
+        return f'"{" ".join(value.split())}"'
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def rounded(value):

@@ -10,7 +10,7 @@ from tests.browser.lab import CURRENT
 from utils.data.curves import LEFT, RIGHT, noisy_curves, true_curve
 from utils.exercises.solutions import lesson01, lesson04
 from utils.paths import ROOT
-from utils.widgets import charts, menu
+from utils.widgets import charts, lesson_charts, menu
 from utils.widgets import explore as make_explore
 from utils.widgets.base import page_html, page_script, page_style, plain
 from utils.widgets.explore import samples
@@ -28,7 +28,16 @@ def lesson_widget(page):
     """The widget that a lesson's own cell makes with the reference solutions."""
     made = []
     x, y = (points[0] for points in noisy_curves(seeds=1, points=60))
-    names = {"torch": torch, "charts": charts, "menu": menu, "x": x, "y": y, "LEFT": LEFT, "RIGHT": RIGHT}
+    names = {
+        "torch": torch,
+        "charts": charts,
+        "lesson_charts": lesson_charts,
+        "menu": menu,
+        "x": x,
+        "y": y,
+        "LEFT": LEFT,
+        "RIGHT": RIGHT,
+    }
     names |= {"true_curve": true_curve, "softmax": lesson01.softmax, "attend": lesson01.attend}
     names |= {"sinusoidal_positions": lesson04.sinusoidal_positions}
     names["explore"] = lambda *given, **named: made.append(make_explore(*given, **named))
