@@ -13,7 +13,6 @@ from tests.picture_rules import broken_rules, rules_broken_by
 from utils.plots import lesson03, show
 from utils.plots.course_map import course_map
 from utils.plots.layout import KEY, contrast, layout_facts
-from utils.plots.lesson02 import hops_picture, message_picture
 from utils.plots.style import canvas, figure_png
 from utils.widgets.fill_in import fill_in_picture
 from utils.widgets.heads_view import heads_picture
@@ -147,10 +146,6 @@ TYPED = {
         known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
     ),
     "decoding step without attention": lambda: lesson03.decoding_step(["a"], None, [], [("b", 1.0)], "word 1"),
-    "story": lambda: hops_picture(
-        ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
-    ),
-    "message": lambda: message_picture("There is no such word in the vocabulary. " * 4),
     "one masked token": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
     "four masked tokens": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
     "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),

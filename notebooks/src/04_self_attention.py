@@ -52,7 +52,7 @@ from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import explore, mask_board, menu
+from utils.widgets import charts, explore, lesson_charts, mask_board, menu
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -265,18 +265,17 @@ print(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def dk_figure(d_k, seed):
+def weights_at(d_k, seed):
     generator = torch.Generator().manual_seed(seed)
     query, keys = torch.randn(d_k, generator=generator), torch.randn(24, d_k, generator=generator)
-    raw = keys @ query
-    scaled = raw / d_k**0.5
-    return pictures.dk_picture(raw, scaled, raw.softmax(0), scaled.softmax(0), d_k)
+    return lesson_charts.scaled_weights(keys @ query, d_k)
 
 
 explore(
-    dk_figure,
+    weights_at,
     alt="Attention weights of one query over 24 random keys, with and without the division by the square root of d_k.",
-    d_k=[256, 4, 16, 64, 1024],
+    labels={"d_k": "d_k"},
+    d_k=menu([4, 16, 64, 256, 1024], start=256),
     seed=(0, 20, 1, 0),
 )
 
@@ -397,16 +396,17 @@ print(f"sinusoidal positions: accuracy {order_accuracy(with_sinusoids):.1%} (one
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def position_figure(length, dim):
-    return pictures.position_pattern(
-        sinusoidal_positions(length, dim),
-        "High frequencies on the left, low frequencies on the right",
+def position_pattern(length, dim):
+    title = "High frequencies on the left, low frequencies on the right"
+    return charts.heat(
+        sinusoidal_positions(length, dim), title, xlabel="component", ylabel="position"
     )
 
 
 explore(
-    position_figure,
+    position_pattern,
     alt="Sinusoidal positions as a heat map, a row for each position and a column for each component.",
+    page="positions",
     length=(8, 128, 8, 64),
     dim=menu([16, 32, 64], start=64),
 )

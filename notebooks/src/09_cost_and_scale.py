@@ -50,7 +50,7 @@ from utils.plots import lesson09 as pictures
 from utils.plots import show
 from utils.plots.text import digits as rounded
 from utils.training import costs, digits, distributed, in_context, modifications, profiling, scaling
-from utils.widgets import explore, log_range, next_word
+from utils.widgets import explore, lesson_charts, log_range, next_word
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -359,7 +359,7 @@ span = (256, 262144)
 
 
 def cost_of(length):
-    return pictures.cost_at_length(measured, length, span=span)
+    return lesson_charts.cost_at_length(measured, length, span)
 
 
 explore(
@@ -558,15 +558,14 @@ print(scale.label)
 #
 # The points already bend away from the straight line; extrapolated, the two laws differ by 0.13 nats. Which one predicted the larger model?
 
+
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-
-
-def scaling_view(against, irreducible):
-    return pictures.scaling_choice(sweeps, against, irreducible)
+def scaling_law(against, irreducible):
+    return lesson_charts.scaling_law(sweeps, against, irreducible)
 
 
 explore(
-    scaling_view,
+    scaling_law,
     alt=lambda against, irreducible: pictures.scaling_words(sweeps, against, irreducible),
     labels={"against": "loss against", "irreducible": "with irreducible loss"},
     against=list(sweeps),

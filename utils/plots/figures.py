@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, color_of, is_dark
+from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, as_array, canvas, is_dark
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
 MIN_SCALE = 0.05  # the smallest effect drawn in full color: anything less is noise and stays pale
@@ -72,41 +72,6 @@ def chart(title, width=9.5, height=4.7, rows=1, columns=1, **options):
     look = {"x": 0.12 / width, "ha": "left", "fontsize": TITLE, "fontweight": "bold", "parse_math": False}
     figure.suptitle(wrapped(title, width), **look)
     return figure, axes
-
-
-# Bars
-
-
-def bars(labels, values, title="", value_label="", colors="weights", limits=(0, 1.08), numbers=True, size=(WIDTH, 4.0)):
-    """Bars over labels. `values` is one list of numbers, or a dict {name: numbers}, one group of bars per label.
-
-    colors: one color or role for a single series, or a dict with one per name. The margins are fixed, for sliders.
-    """
-    series = values if isinstance(values, dict) else {"": values}
-    lines = title_lines(title, size[0])
-    top = 0.3 + 0.3 * lines + (0.3 if len(series) > 1 else 0)
-    height = size[1] + 0.3 * max(lines - 1, 0)  # a long title makes the figure taller, not the bars shorter
-    figure, axes = canvas(size[0], height, margins=(0.95, 0.2, 0.5, top))
-    width = 0.8 / len(series)
-    for index, (name, lengths) in enumerate(series.items()):
-        centers = np.arange(len(labels)) + (index - (len(series) - 1) / 2) * width
-        shade = color_of(colors[name] if isinstance(colors, dict) else colors)
-        drawn = axes.bar(centers, as_array(lengths), width * 0.94, label=name or None, color=shade)
-        if numbers:
-            axes.bar_label(drawn, [f"{length:.2f}" for length in as_array(lengths)], padding=2, fontsize=SMALL + 1)
-    axes.set_xticks(np.arange(len(labels)), labels)
-    axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=limits, ylabel=value_label)
-    axes.tick_params(axis="x", length=0)
-    write_title(figure, title)
-    if len(series) > 1:
-        look = {"borderaxespad": 0.1, "handlelength": 1.2, "ncols": len(series)}
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), **look)
-    return figure
-
-
-def weights_bars(labels, weights, title="", colors="weights"):
-    """A distribution over labels: bars from 0 to 1 whose sum is 1."""
-    return bars(labels, checked_weights(as_array(weights).reshape(-1)), title, "weight", colors)
 
 
 # Heat maps

@@ -7,7 +7,6 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from utils.plots.figures import chart, signed, write_title
-from utils.plots.lesson02 import message_picture as message  # noqa: F401
 from utils.plots.parts import (
     LABEL,
     LOOKS,

@@ -3,9 +3,12 @@
 Take arrays, strings and functions and know nothing of models. `static/` holds their scripts and styles.
 """
 
+from utils.widgets import charts, lesson_charts
 from utils.widgets.attention_view import attention_view
+from utils.widgets.base import ReaderError
 from utils.widgets.beam_tree import BeamTree, beam_picture, beam_tree
-from utils.widgets.explore import explore, log_range, menu
+from utils.widgets.controls import log_range, menu
+from utils.widgets.explore import explore
 from utils.widgets.fill_in import fill_in
 from utils.widgets.guess import guess_weights
 from utils.widgets.heads_view import heads_picture, heads_view
@@ -18,14 +21,17 @@ from utils.widgets.translate_watch import translate_watch
 
 __all__ = [
     "BeamTree",
+    "ReaderError",
     "attention_view",
     "beam_picture",
     "beam_tree",
+    "charts",
     "explore",
     "fill_in",
     "guess_weights",
     "heads_picture",
     "heads_view",
+    "lesson_charts",
     "log_range",
     "mask_board",
     "mask_picture",

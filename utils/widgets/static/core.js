@@ -18,7 +18,12 @@ function course({ name, build, compute }) {
     const data = model.get("data");
     let lost = false; // a kernel that stopped or restarted no longer knows this widget
     const disconnected = () => model.isStored || lost || el.closest(".jupyter-widgets-disconnected") !== null;
-    const alone = (inputs) => compute?.(data, inputs) ?? data.answers?.[keyOf(inputs)];
+    let known = {}; // the last answer without Python: one change asks for it several times
+    const alone = (inputs) => {
+      const key = keyOf(inputs);
+      if (known.key !== key) known = { key, answer: compute?.(data, inputs) ?? data.answers?.[key] };
+      return known.answer;
+    };
     let request = 0;
     let timer = null;
     let status = "ok";
@@ -54,12 +59,12 @@ function course({ name, build, compute }) {
 
     if (data.title) html("p", root, "course-title").textContent = data.title;
     ui.controls = html("fieldset", root, "course-controls"); // the controls of the inputs; disabled when frozen
+    const error = html("p", root, "course-error", { role: "alert" }); // next to what caused it
     ui.body = html("div", root, "course-body");
-    const error = html("p", root, "course-error", { role: "alert" });
     const note = html("p", root, "course-note");
     const draw = build(ui);
     ui.controls.hidden = !ui.controls.childElementCount;
-    root.append(error, note);
+    root.append(note);
 
     function redraw() {
       const mode = ui.mode();
@@ -336,7 +341,8 @@ const onShade = (weight) => (weight > 0.5 ? "var(--c-on-strong)" : "var(--c-text
 function rgb(element, variable) {
   // The numbers of a color variable, for a canvas.
   const probe = html("span", element, "", { style: `display:none;color:var(${variable})` });
-  const parts = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const parts = (getComputedStyle(probe).color || "rgb(0, 0, 0)") // not yet in the page
+    .match(/[\d.]+/g).slice(0, 3).map(Number);
   probe.remove();
   return parts;
 }
