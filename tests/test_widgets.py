@@ -12,13 +12,11 @@ import pytest
 import torch
 
 from tests import (
-    test_widgets_beam_tree,
     test_widgets_fill_in,
     test_widgets_heads_view,
     test_widgets_mask_board,
     test_widgets_next_word,
     test_widgets_removal_board,
-    test_widgets_translate_watch,
 )
 from utils import widgets
 from utils.plots import weights_bars
@@ -55,17 +53,14 @@ def attention_weights(*shape):
 
 
 WIDGETS = {
-    "beam tree": test_widgets_beam_tree.tree_of,
     "fill in": test_widgets_fill_in.widget,
     "heads": test_widgets_heads_view.view,
     "mask": test_widgets_mask_board.board,
     "next word": test_widgets_next_word.widget,
     "removal": test_widgets_removal_board.board,
-    "translate": test_widgets_translate_watch.watch,
     "explore": lambda: widgets.explore(bars_at, "Three bars.", temperature=(0.1, 5.0, 0.1, 1.0), hard=False),
     "attention": lambda: widgets.attention_view(attention_weights(2, 4, 3, 3), TOKENS, title="Self"),
     "plane": lambda: widgets.plane(respond, KEYS, VALUES, title="A plane", temperature=widgets.log_range(0.1, 10, 1)),
-    "stepper": lambda: widgets.stepper(lambda index: bars_at(index + 1.0), ["one", "two", "three"], "Bars."),
     "guess": lambda: widgets.guess_weights(list("abc"), [0.7, 0.2, 0.1], "How is the weight shared?"),
 }
 
@@ -221,16 +216,6 @@ def test_a_wrong_answer_of_respond_is_refused(answer, error, message):
         widgets.plane(lambda x, y: answer, KEYS)
 
 
-# Stepper
-
-
-def test_html_steps_have_html_as_their_static_form():
-    widget = widgets.stepper(lambda index: f"<p>step {index}</p>", 2, "A text.")
-    data, _ = widget._repr_mimebundle_()
-    assert data["text/html"] == "<p>step 0</p>" and data["text/plain"] == "A text. Step 1 of 2."
-    assert "image/png" not in data
-
-
 # Guess
 
 
@@ -297,7 +282,6 @@ def test_the_number_beside_a_slider_is_written_without_an_exponent(low, high, sa
 TYPED = {
     "fill in": (test_widgets_fill_in.widget, "a green [MASK]", "a new [MASK]"),
     "next word": (test_widgets_next_word.widget, "a green cat", "a cat"),
-    "translate": (test_widgets_translate_watch.watch, "the green cat", "the cat"),
 }
 REFUSED = [
     ("   ", "The sentence is empty: write some words and press Enter."),
@@ -350,14 +334,6 @@ FAILING = {
         lambda: widgets.plane(fails_second(respond), KEYS, VALUES),
         lambda widget, state: setattr(widget, "query", [-state, 0.0]),
     ),
-    "stepper": (
-        lambda: widgets.stepper(fails_second(lambda index: bars_at(index + 1.0)), 3, "Bars."),
-        lambda widget, state: setattr(widget, "index", state),
-    ),
-    "beam tree": (
-        lambda: widgets.beam_tree(fails_second(test_widgets_beam_tree.respond), test_widgets_beam_tree.SENTENCES),
-        lambda widget, state: setattr(widget, "width", state),
-    ),
     "mask": (
         lambda: widgets.mask_board(TOKENS, fails_second(test_widgets_mask_board.layer(3))),
         lambda widget, state: setattr(widget, "mask", [[True, True, state == 2]] * 3),
@@ -371,10 +347,6 @@ FAILING = {
     "fill in": (
         lambda: widgets.fill_in(fails_second(test_widgets_fill_in.respond), "return [MASK]"),
         lambda widget, state: widget.ask("a " * state + "[MASK]"),
-    ),
-    "translate": (
-        lambda: widgets.translate_watch(fails_second(test_widgets_translate_watch.respond), "the cat"),
-        lambda widget, state: widget.translate("cat " * state),
     ),
     "next word": (
         lambda: widgets.next_word(

@@ -13,7 +13,7 @@ from utils.plots.text import inches
 from utils.widgets.forms import ThreeForms
 from utils.widgets.mask_board import ended, visible
 from utils.widgets.stage import Stage
-from utils.widgets.translate_watch import ReaderError, checked_text
+from utils.widgets.base import ReaderError, checked_text
 
 MASK = "[MASK]"
 LINE = re.compile(r"_{2,}")  # what people type for a masked token

@@ -12,7 +12,7 @@ from utils.plots.text import inches
 from utils.widgets.forms import ThreeForms
 from utils.widgets.mask_board import ended, visible
 from utils.widgets.stage import Stage
-from utils.widgets.translate_watch import ReaderError, checked_text
+from utils.widgets.base import ReaderError, checked_text
 
 SPACE = "▁"  # marks the space before a word in the tokens of a tokenizer
 TOP_K = (1, 2, 3, 5, 10, 20, 50, 100)

@@ -4,6 +4,6 @@ A module has `example()`, a small widget to operate, and, where its script compu
 which both must agree.
 """
 
-from utils.widgets import feedback, guess, quiz
+from utils.widgets import beam, decoding, feedback, guess, quiz
 
-MODULES = (feedback, guess, quiz)
+MODULES = (beam, decoding, feedback, guess, quiz)

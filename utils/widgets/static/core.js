@@ -54,12 +54,12 @@ function course({ name, build, compute }) {
 
     if (data.title) html("p", root, "course-title").textContent = data.title;
     ui.controls = html("fieldset", root, "course-controls"); // the controls of the inputs; disabled when frozen
+    const error = html("p", root, "course-error", { role: "alert" }); // next to the inputs that it is about
     ui.body = html("div", root, "course-body");
-    const error = html("p", root, "course-error", { role: "alert" });
     const note = html("p", root, "course-note");
     const draw = build(ui);
     ui.controls.hidden = !ui.controls.childElementCount;
-    root.append(error, note);
+    root.append(note);
 
     function redraw() {
       const mode = ui.mode();
@@ -246,10 +246,11 @@ const CONTROLS = {
     };
   },
   choice(spec, parent, change) {
-    // options: [[label, value], ...]
-    const box = html(spec.options.length > 4 ? "label" : "div", parent, "course-choice", { role: "group", "aria-label": spec.label });
+    // options: [[label, value], ...]; buttons where they fit in a row
+    const isMenu = spec.options.length > 4 || spec.options.map(([label]) => label).join("").length > 60;
+    const box = html(isMenu ? "label" : "div", parent, "course-choice", { role: "group", "aria-label": spec.label });
     html("span", box, "course-label").textContent = spec.label;
-    if (spec.options.length > 4) {
+    if (isMenu) {
       const menu = html("select", box);
       spec.options.forEach(([label], index) => (html("option", menu, "", { value: index }).textContent = label));
       menu.addEventListener("change", () => change(spec.options[menu.value][1]));
