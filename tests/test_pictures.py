@@ -143,10 +143,6 @@ def going_on(count):
 TYPED = {
     "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
     "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
-    "decoding step": lambda: lesson03.decoding_step(
-        known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
-    ),
-    "decoding step without attention": lambda: lesson03.decoding_step(["a"], None, [], [("b", 1.0)], "word 1"),
     "story": lambda: hops_picture(
         ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
     ),

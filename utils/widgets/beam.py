@@ -22,7 +22,7 @@ def beam_tree(respond, sentences, *, num_beams, title=""):
 
 
 class BeamTree(Widget):
-    """What `beam_tree` returns. Inputs: `sentence` and `num_beams`."""
+    """What `beam_tree` returns. Inputs: `sentence` and `num_beams`; view: `node`, the selected one."""
 
     script = "beam"
 
@@ -37,7 +37,7 @@ class BeamTree(Widget):
             "controls": [spec for spec, _ in controls],
             "answers": {answer_key(state): plain(self.respond(**state)) for state in states},
         }
-        super().__init__(data, {spec["name"]: start for spec, start in controls})
+        super().__init__(data, {spec["name"]: start for spec, start in controls}, {"node": None})
 
     def respond(self, sentence, num_beams):
         steps, sizes = [], []

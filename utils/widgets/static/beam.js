@@ -27,8 +27,7 @@ function build(ui) {
   let width = 0;
   let nodes = []; // of the whole tree; 0 is BOS
   let drawn = []; // {index, group, edge} of a node; where a band begins, the nodes before it are drawn again
-  let pointed = null;
-  let focused = null;
+  let pointed = null; // the node under the pointer
 
   function draw() {
     const held = stage.contains(document.activeElement);
@@ -69,9 +68,8 @@ function build(ui) {
     Object.entries({ width: far, height: top + low + EDGE, viewBox: `0 0 ${far} ${top + low + EDGE}` }).forEach(([name, value]) =>
       picture.setAttribute(name, value),
     );
-    focused = pointed = null;
-    groupOf(0).setAttribute("tabindex", 0);
-    if (held) groupOf(0).focus({ preventScroll: true });
+    pointed = null;
+    if (held) groupOf(ui.view.node ?? 0).focus({ preventScroll: true });
   }
 
   function heading(picture, x, top, place) {
@@ -87,11 +85,11 @@ function build(ui) {
     const middle = { x: x + wide / 2, "text-anchor": "middle" };
     svg("text", group, { ...middle, y: y + (node.step < 0 ? 27 : 19), class: "course-beam-word" }).textContent = node.word;
     if (node.step >= 0) svg("text", group, { ...middle, y: y + 37, class: "course-beam-number" }).textContent = number(node.logProb);
-    group.addEventListener("pointerenter", () => follow({ to: index }));
-    group.addEventListener("pointerleave", () => follow({ to: null }));
+    group.addEventListener("pointerenter", () => point(index));
+    group.addEventListener("pointerleave", () => point(null));
     group.addEventListener("click", () => groupOf(index).focus({ preventScroll: true }));
     if (!again) {
-      group.addEventListener("focus", () => take(index));
+      group.addEventListener("focus", () => index !== ui.view.node && ui.setView({ node: index }));
       group.addEventListener("keydown", (event) => press(event, index));
     }
     drawn.push({ index, group, edge: null, right: [x + wide, y + HIGH / 2], again });
@@ -109,10 +107,9 @@ function build(ui) {
 
   const groupOf = (index) => drawn.find((other) => other.index === index && !other.again).group;
 
-  function take(index) {
-    drawn.forEach((other) => !other.again && other.group.setAttribute("tabindex", other.index === index ? 0 : -1));
-    focused = index;
-    follow({ to: null });
+  function point(index) {
+    pointed = index;
+    follow();
   }
 
   function press(event, index) {
@@ -129,20 +126,17 @@ function build(ui) {
     }[event.key];
     if (goal === undefined && event.key !== "Escape") return;
     event.preventDefault();
-    if (goal !== undefined) groupOf(goal).focus();
-    else {
-      focused = null;
-      follow({ to: null });
-    }
+    if (goal === undefined) ui.setView({ node: null });
+    else groupOf(goal).focus();
   }
 
-  function follow({ to }) {
-    // Marks the path from BOS to the node under the pointer, or to the one with the keyboard's focus.
-    pointed = to;
-    const now = pointed ?? focused;
+  function follow() {
+    // Marks the path from BOS to the node under the pointer, or else to the selected one.
+    const now = pointed ?? ui.view.node;
     const path = new Set();
     for (let index = now; index !== null; index = nodes[index].parent) path.add(index);
-    for (const { index, group, edge } of drawn) {
+    for (const { index, group, edge, again } of drawn) {
+      if (!again) group.setAttribute("tabindex", index === (ui.view.node ?? 0) ? 0 : -1);
       group.classList.toggle("course-beam-path", path.has(index));
       edge?.classList.toggle("course-beam-path", path.has(index));
     }
@@ -167,19 +161,22 @@ function build(ui) {
     if (stage.clientWidth === width || !shown) return;
     width = stage.clientWidth;
     draw();
-    follow({ to: null });
+    follow();
   });
   resized.observe(stage);
   ui.onRemove(() => resized.disconnect());
 
   return () => {
     showInputs();
-    if (ui.answer === shown) return;
-    shown = ui.answer;
-    sentence.textContent = ui.inputs.sentence;
-    width = stage.clientWidth;
-    draw();
-    follow({ to: null });
+    if (ui.answer !== shown) {
+      if (shown) queueMicrotask(() => ui.setView({ node: null })); // another tree has other nodes
+      ui.view.node = shown ? null : ui.view.node;
+      shown = ui.answer;
+      sentence.textContent = ui.inputs.sentence;
+      width = stage.clientWidth;
+      draw();
+    }
+    follow();
   };
 }
 

@@ -7,14 +7,14 @@ const WIDEST = 16; // pixels of a curve with weight 1
 function build(ui) {
   const showInputs = addControls(ui, ui.data.controls);
   const sentence = html("p", ui.body, "course-decoding-sentence", { "aria-live": "polite" });
-  const walk = html("div", ui.body, "course-controls course-decoding-walk");
+  const walk = html("div", ui.body, "course-decoding-walk");
   const back = button(walk, "Back", () => go(step() - 1));
   const play = button(walk, "Play", () => (timer ? go(step()) : start()), "course-decoding-play");
   const next = button(walk, "Next", () => go(step() + 1));
   const slider = html("input", walk, "", { type: "range", min: 0, step: 1, "aria-label": "step" });
   slider.addEventListener("input", () => go(Number(slider.value)));
   const said = html("output", walk, "course-decoding-said", { "aria-live": "polite" });
-  const menus = html("div", walk, "course-controls");
+  const menus = html("div", walk, "course-decoding-menus");
   const [layers, heads] = ["layer", "head"].map((name) => {
     const box = html("label", menus, "course-choice");
     html("span", box, "course-label").textContent = name;
