@@ -49,7 +49,7 @@ class DecodingView(Widget):
             "source": answer["source"],
             "target": answer["target"],
             "candidates": [
-                [(token, round(float(probability), 4)) for token, probability in row[:NUM_CANDIDATES]]
+                [(token, round(float(probability), 6)) for token, probability in row[:NUM_CANDIDATES]]
                 for row in answer["candidates"]
             ],
             "weights": None if weights is None else packed(weights),
