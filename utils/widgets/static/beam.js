@@ -21,6 +21,7 @@ function build(ui) {
     entry.append(words);
   }
   html("span", key).textContent = "numbers: log-probabilities";
+  html("span", key).textContent = "+ 3: three more dropped";
   const ruler = document.createElement("canvas").getContext("2d");
 
   let shown = null; // the answer that is drawn
@@ -40,40 +41,38 @@ function build(ui) {
     const columns = [[0], ...ui.answer.steps.map((_, step) => nodes.flatMap((node, index) => (node.step === step ? [index] : [])))];
     const wide = columns.map((column) => Math.max(44, ...column.map((index) => ruler.measureText(nodes[index].word).width)) + 18);
     let [x, top, low, far] = [EDGE, 0, 0, 0];
-    columns.forEach((column, place) => {
-      if (place > 1 && x + wide[place] + EDGE > width) {
+    columns.forEach((column, depth) => {
+      if (depth > 1 && x + wide[depth] + EDGE > width) {
         top += low + 12; // another band, which begins with the hypotheses kept so far
         [x, low] = [EDGE, 0];
-        const copies = columns[place - 1].filter((index) => nodes[index].kept);
-        copies.forEach((index) => drawNode(picture, index, x, top, wide[place - 1], true));
-        heading(picture, x, top, place - 1);
-        x += wide[place - 1] + GAP;
+        const copies = columns[depth - 1].filter((index) => nodes[index].kept);
+        copies.forEach((index) => drawNode(picture, index, x, top, wide[depth - 1], true));
+        heading(picture, x, top, depth - 1);
+        x += wide[depth - 1] + GAP;
       }
-      heading(picture, x, top, place);
+      heading(picture, x, top, depth);
       for (const index of column) {
-        drawNode(picture, index, x, top, wide[place], false);
-        if (place) drawEdge(edges, index, x, top);
+        drawNode(picture, index, x, top, wide[depth], false);
+        if (depth) drawEdge(edges, index, x, top);
         low = Math.max(low, TOP + nodes[index].y + HIGH);
       }
-      const more = place ? ui.answer.sizes[place - 1] - column.length : 0;
+      const more = depth ? ui.answer.sizes[depth - 1] - column.length : 0;
       if (more) {
         svg("text", picture, { x, y: top + TOP + column.length * ROW + 20, class: "course-beam-quiet" }).textContent = `+ ${more}`;
         low = Math.max(low, TOP + column.length * ROW + 26);
       }
-      x += wide[place] + GAP;
+      x += wide[depth] + GAP;
       far = Math.max(far, x - GAP + EDGE);
     });
     const best = drawn.filter(({ index, edge }) => edge && nodes[index].best);
     edges.append(...best.map(({ edge }) => edge)); // on top of the others
-    Object.entries({ width: far, height: top + low + EDGE, viewBox: `0 0 ${far} ${top + low + EDGE}` }).forEach(([name, value]) =>
-      picture.setAttribute(name, value),
-    );
+    set(picture, { width: far, height: top + low + EDGE, viewBox: `0 0 ${far} ${top + low + EDGE}` });
     pointed = null;
     if (held) groupOf(ui.view.node ?? 0).focus({ preventScroll: true });
   }
 
-  function heading(picture, x, top, place) {
-    svg("text", picture, { x, y: top + 16, class: "course-beam-quiet" }).textContent = place ? `step ${place}` : "";
+  function heading(picture, x, top, depth) {
+    svg("text", picture, { x, y: top + 16, class: "course-beam-quiet" }).textContent = depth ? `step ${depth}` : "";
   }
 
   function drawNode(picture, index, x, top, wide, again) {
@@ -114,11 +113,11 @@ function build(ui) {
 
   function press(event, index) {
     const node = nodes[index];
-    const within = nodes.flatMap((other, place) => (other.step === node.step ? [place] : []));
-    const children = nodes.flatMap((other, place) => (place && other.parent === index ? [place] : []));
+    const within = nodes.flatMap((other, number) => (other.step === node.step ? [number] : []));
+    const children = nodes.flatMap((other, number) => (number && other.parent === index ? [number] : []));
     const goal = {
       ArrowLeft: node.step < 0 ? index : node.parent,
-      ArrowRight: children.find((place) => nodes[place].best) ?? children[0] ?? index,
+      ArrowRight: children.find((child) => nodes[child].best) ?? children[0] ?? index,
       ArrowUp: within[Math.max(within.indexOf(index) - 1, 0)],
       ArrowDown: within[Math.min(within.indexOf(index) + 1, within.length - 1)],
       Home: 0,
@@ -169,8 +168,10 @@ function build(ui) {
   return () => {
     showInputs();
     if (ui.answer !== shown) {
-      if (shown) queueMicrotask(() => ui.setView({ node: null })); // another tree has other nodes
-      ui.view.node = shown ? null : ui.view.node;
+      if (shown) {
+        ui.view.node = null; // another tree has other nodes
+        queueMicrotask(() => ui.setView({ node: null }));
+      }
       shown = ui.answer;
       sentence.textContent = ui.inputs.sentence;
       width = stage.clientWidth;
