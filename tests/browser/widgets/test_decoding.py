@@ -106,8 +106,10 @@ def test_play_goes_on_by_itself_and_pause_stops_it(page):
 
 
 def test_nothing_moves_between_steps(page):
-    boxes = """() => [...document.querySelectorAll(".course-decoding-token, .course-decoding-candidates > *, .course-controls *")]
+    boxes = """() => [...document.querySelectorAll(".course-decoding-token, .course-decoding-candidates > *, .course-controls *, .course-decoding-walk *")]
         .map((element) => element.getBoundingClientRect()).map(({ x, y, height }) => [x, y, height])"""
+    page.set_viewport_size({"width": 1440, "height": 1000})
+    page.locator("span.course-decoding-token").nth(0).hover()
     first = page.evaluate(boxes)
     for step in (0, 7, STEPS - 1):
         page.locator("input[type=range]").fill(str(step))
