@@ -142,10 +142,6 @@ def going_on(count):
 TYPED = {
     "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
     "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
-    "decoding step": lambda: lesson03.decoding_step(
-        known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
-    ),
-    "decoding step without attention": lambda: lesson03.decoding_step(["a"], None, [], [("b", 1.0)], "word 1"),
     "one masked token": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
     "four masked tokens": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
     "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),

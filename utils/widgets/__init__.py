@@ -6,8 +6,9 @@ Take arrays, strings and functions and know nothing of models. `static/` holds t
 from utils.widgets import charts, lesson_charts
 from utils.widgets.attention_view import attention_view
 from utils.widgets.base import ReaderError
-from utils.widgets.beam_tree import BeamTree, beam_picture, beam_tree
+from utils.widgets.beam import beam_tree
 from utils.widgets.controls import log_range, menu
+from utils.widgets.decoding import decoding_view
 from utils.widgets.explore import explore
 from utils.widgets.fill_in import fill_in
 from utils.widgets.guess import guess_weights
@@ -16,16 +17,13 @@ from utils.widgets.mask_board import mask_board, mask_picture
 from utils.widgets.next_word import next_word
 from utils.widgets.plane import plane
 from utils.widgets.removal_board import removal_board
-from utils.widgets.stepper import stepper
-from utils.widgets.translate_watch import translate_watch
 
 __all__ = [
-    "BeamTree",
     "ReaderError",
     "attention_view",
-    "beam_picture",
     "beam_tree",
     "charts",
+    "decoding_view",
     "explore",
     "fill_in",
     "guess_weights",
@@ -39,6 +37,4 @@ __all__ = [
     "next_word",
     "plane",
     "removal_board",
-    "stepper",
-    "translate_watch",
 ]

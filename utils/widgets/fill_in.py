@@ -10,10 +10,10 @@ from utils.plots.figures import write_title
 from utils.plots.parts import LABEL, LOOKS, PALE_BLUE, draw_box, percent, sheet, short, top_of, write
 from utils.plots.style import FONT, GREY, figure_png
 from utils.plots.text import inches
+from utils.widgets.base import ReaderError, checked_text
 from utils.widgets.forms import ThreeForms
 from utils.widgets.mask_board import ended, visible
 from utils.widgets.stage import Stage
-from utils.widgets.translate_watch import ReaderError, checked_text
 
 MASK = "[MASK]"
 LINE = re.compile(r"_{2,}")  # what people type for a masked token

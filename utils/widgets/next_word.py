@@ -9,10 +9,10 @@ from utils.plots.figures import write_title
 from utils.plots.parts import LABEL, percent, sheet, short, top_of, write
 from utils.plots.style import BLUE, FONT, GREY, PALE, as_array, figure_png
 from utils.plots.text import inches
+from utils.widgets.base import ReaderError, checked_text
 from utils.widgets.forms import ThreeForms
 from utils.widgets.mask_board import ended, visible
 from utils.widgets.stage import Stage
-from utils.widgets.translate_watch import ReaderError, checked_text
 
 SPACE = "▁"  # marks the space before a word in the tokens of a tokenizer
 TOP_K = (1, 2, 3, 5, 10, 20, 50, 100)

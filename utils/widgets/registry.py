@@ -6,5 +6,7 @@ which both must agree.
 
 from importlib import import_module
 
-# By name: the package exports functions with the names of its modules.
-MODULES = tuple(import_module(f"utils.widgets.{name}") for name in ("explore", "feedback", "guess", "quiz"))
+NAMES = ("beam", "decoding", "explore", "feedback", "guess", "quiz")
+MODULES = tuple(
+    import_module(f"utils.widgets.{name}") for name in NAMES
+)  # the package exports functions with such names

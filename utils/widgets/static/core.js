@@ -251,10 +251,11 @@ const CONTROLS = {
     };
   },
   choice(spec, parent, change) {
-    // options: [[label, value], ...]
-    const box = html(spec.options.length > 4 ? "label" : "div", parent, "course-choice", { role: "group", "aria-label": spec.label });
+    // options: [[label, value], ...]; buttons where they fit in a row
+    const isMenu = spec.options.length > 4 || spec.options.map(([label]) => label).join("").length > 60;
+    const box = html(isMenu ? "label" : "div", parent, "course-choice", { role: "group", "aria-label": spec.label });
     html("span", box, "course-label").textContent = spec.label;
-    if (spec.options.length > 4) {
+    if (isMenu) {
       const menu = html("select", box);
       spec.options.forEach(([label], index) => (html("option", menu, "", { value: index }).textContent = label));
       menu.addEventListener("change", () => change(spec.options[menu.value][1]));
