@@ -16,7 +16,6 @@ from utils.plots.layout import KEY, contrast, layout_facts
 from utils.plots.lesson02 import hops_picture, message_picture
 from utils.plots.style import canvas, figure_png
 from utils.widgets.fill_in import fill_in_picture
-from utils.widgets.heads_view import heads_picture
 from utils.widgets.mask_board import mask_picture
 from utils.widgets.next_word import next_word_picture
 
@@ -141,8 +140,6 @@ def going_on(count):
 
 
 TYPED = {
-    "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
-    "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
     "decoding step": lambda: lesson03.decoding_step(
         known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
     ),
@@ -158,10 +155,6 @@ TYPED = {
     "two tokens masked": lambda: mask_picture(["a", WORD], [[True, False]] * 2, [[1.0, 0.0]] * 2, [0.0, 0.1], "masks"),
     "twelve tokens masked": lambda: mask_picture(
         known(12), np.tri(12, dtype=bool).tolist(), np.tri(12) / np.tri(12).sum(1, keepdims=True), [0.1] * 12, "masks"
-    ),
-    "one head": lambda: heads_picture(weights(3, 3)[None, None], ["a", "b", "c"], title="one head", focus=0),
-    "many heads": lambda: heads_picture(
-        np.broadcast_to(weights(20, 20), (6, 12, 20, 20)), typed(20), title="many heads", focus=3
     ),
 }
 

@@ -14,7 +14,6 @@ import torch
 from tests import (
     test_widgets_beam_tree,
     test_widgets_fill_in,
-    test_widgets_heads_view,
     test_widgets_mask_board,
     test_widgets_next_word,
     test_widgets_removal_board,
@@ -31,8 +30,8 @@ guess_module = sys.modules["utils.widgets.guess"]
 
 STATIC = Path(widgets.__file__).parent / "static"
 KEYS = {"cat": (1.0, 0.5), "dog": (-0.5, 1.2), "fish": (-1.0, -1.0)}
-VALUES = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (-1.5, -0.5)}
 TOKENS = ["the", "cat", "sat"]
+VALUES = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (-1.5, -0.5)}
 
 
 def softmax(scores):
@@ -50,20 +49,14 @@ def respond(x, y, temperature=1.0):
     return {"weights": weights, "output": weights @ np.array(list(VALUES.values())), "text": f"x is {x:.1f}"}
 
 
-def attention_weights(*shape):
-    return softmax(np.random.default_rng(0).normal(size=shape))
-
-
 WIDGETS = {
     "beam tree": test_widgets_beam_tree.tree_of,
     "fill in": test_widgets_fill_in.widget,
-    "heads": test_widgets_heads_view.view,
     "mask": test_widgets_mask_board.board,
     "next word": test_widgets_next_word.widget,
     "removal": test_widgets_removal_board.board,
     "translate": test_widgets_translate_watch.watch,
     "explore": lambda: widgets.explore(bars_at, "Three bars.", temperature=(0.1, 5.0, 0.1, 1.0), hard=False),
-    "attention": lambda: widgets.attention_view(attention_weights(2, 4, 3, 3), TOKENS, title="Self"),
     "plane": lambda: widgets.plane(respond, KEYS, VALUES, title="A plane", temperature=widgets.log_range(0.1, 10, 1)),
     "stepper": lambda: widgets.stepper(lambda index: bars_at(index + 1.0), ["one", "two", "three"], "Bars."),
     "guess": lambda: widgets.guess_weights(list("abc"), [0.7, 0.2, 0.1], "How is the weight shared?"),
@@ -146,49 +139,6 @@ def test_each_kind_of_control_becomes_its_widget(given, kind, value):
 def test_wrong_controls_are_refused_with_a_sentence(controls, error, message):
     with pytest.raises(error, match=message):
         widgets.explore(lambda k: bars_at(1.0), "Bars.", **controls)
-
-
-# Attention between two rows
-
-
-def test_weights_may_have_two_three_or_four_axes():
-    for shape, full in (((3, 5), (1, 1, 3, 5)), ((4, 3, 5), (1, 4, 3, 5)), ((2, 4, 3, 5), (2, 4, 3, 5))):
-        view = widgets.attention_view(attention_weights(*shape), TOKENS, list("abcde"))
-        assert view.weights.shape == tuple(view.shape) == full
-        sent = np.frombuffer(view._weights, "<f4").reshape(view.shape)
-        assert np.allclose(sent, view.weights, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((5, 3), r"must be \(3, 5\), got \(5, 3\); the two axes are swapped"),
-        ((2, 3, 4), r"3 target tokens attend to 5 source tokens"),
-        ((5,), "got 1 axes"),
-        ((1, 2, 3, 3, 5), "got 5 axes"),
-    ],
-)
-def test_weights_that_do_not_fit_the_tokens_are_refused(shape, message):
-    with pytest.raises(ValueError, match=message):
-        widgets.attention_view(attention_weights(*shape), TOKENS, list("abcde"))
-
-
-def test_every_layer_and_head_and_their_mean_can_be_chosen():
-    weights = attention_weights(2, 4, 3, 3)
-    view = widgets.attention_view(weights, TOKENS, head="mean")
-    assert np.allclose(view.matrix(), weights[0].mean(0)) and "mean of 4 heads" in view.alt_text()
-    for layer in range(2):
-        for head in range(4):
-            view.layer, view.head = layer, head
-            assert (view.matrix() == weights[layer, head]).all()
-            assert f"layer {layer + 1} of 2, head {head + 1} of 4" in view.alt_text()
-
-
-def test_the_same_tokens_are_listed_once_and_told_apart_by_their_place():
-    weights = np.zeros((3, 3))
-    weights[0, 2] = 1
-    words = widgets.attention_view(weights, ["the", "cat", "the"]).alt_text()
-    assert words == ("Attention among 3 tokens (the cat the). The largest weight is 1.00, from the (1) to the (3).")
 
 
 # Plane

@@ -8,7 +8,7 @@ from utils.plots.lesson03 import decoding_step
 from utils.plots.lesson06 import MEAN, chosen_map, head_choices, layer_choices, map_name
 from utils.plots.parts import percent
 from utils.plots.style import as_array, figure_png
-from utils.widgets.attention_view import AttentionView, spoken
+from utils.widgets.attention_view import spoken
 from utils.widgets.forms import ThreeForms
 from utils.widgets.stepper import Walk
 
@@ -61,15 +61,6 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
         super().__init__(children=[first, row, *second, self._stage])
         self.add_class("course-widget")
         self.add_class("course-translate")
-
-    def page_view(self):
-        """The attention of the translation on view, in every layer and head; another sentence needs the model."""
-        answer, selection = self.answer, (max(self._layer.value, 0), self._head.value)  # the view has no mean of layers
-        title = f"{self.shown} → {answer['sentence']}"
-        names = ("generated", "source")
-        return AttentionView(
-            answer["weights"], answer["target"], answer["source"], *selection, self.index, title, names
-        ).page_view()
 
     def translate(self, text):
         """Show the translation of another sentence, from its first token on."""

@@ -7,6 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const PATIENCE = 1500; // milliseconds until the page computes what a busy kernel was asked
 const NOTES = {
   page: "Without Python: this page computes with the reference implementation.",
+  stored: "Without Python: stored answers.",
   busy: "Python is busy: this page computes with the reference implementation.",
   frozen: "Run this cell to activate the widget.",
   waiting: "Waiting for Python.",
@@ -18,7 +19,8 @@ function course({ name, build, compute }) {
     const data = model.get("data");
     let lost = false; // a kernel that stopped or restarted no longer knows this widget
     const disconnected = () => model.isStored || lost || el.closest(".jupyter-widgets-disconnected") !== null;
-    const alone = (inputs) => compute?.(data, inputs) ?? data.answers?.[keyOf(inputs)];
+    const fixed = !Object.keys(withoutRequest(model.get("inputs"))).length; // nothing to ask: the one answer is known
+    const alone = (inputs) => (fixed ? model.get("answer") : (compute?.(data, inputs) ?? data.answers?.[keyOf(inputs)]));
     let request = 0;
     let timer = null;
     let status = "ok";
@@ -54,12 +56,12 @@ function course({ name, build, compute }) {
 
     if (data.title) html("p", root, "course-title").textContent = data.title;
     ui.controls = html("fieldset", root, "course-controls"); // the controls of the inputs; disabled when frozen
+    const error = html("p", root, "course-error", { role: "alert" }); // next to the inputs that it is about
     ui.body = html("div", root, "course-body");
-    const error = html("p", root, "course-error", { role: "alert" });
     const note = html("p", root, "course-note");
     const draw = build(ui);
     ui.controls.hidden = !ui.controls.childElementCount;
-    root.append(error, note);
+    root.append(note);
 
     function redraw() {
       const mode = ui.mode();
@@ -68,7 +70,8 @@ function course({ name, build, compute }) {
       error.textContent = ui.error;
       error.hidden = !ui.error;
       root.classList.toggle("course-stale", Boolean(ui.error) || status === "waiting");
-      const said = status === "ok" ? (mode === "kernel" ? "" : NOTES[mode]) : NOTES[status];
+      const how = mode !== "page" ? mode : fixed ? "" : compute ? "page" : "stored";
+      const said = status === "ok" ? (NOTES[how] ?? "") : NOTES[status];
       note.textContent = said;
       note.hidden = !said;
       draw();
