@@ -894,8 +894,8 @@ two_layers.table(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-def all_heads(text):
-    words = text.split()
+def all_heads(sentence):
+    words = sentence.split()
     return {
         "weights": experiments.predict_forms(tagger, data, words)["weights"],  # (2, 4, n, n)
         "target": words,
@@ -903,7 +903,7 @@ def all_heads(text):
 
 
 attention_view(
-    all_heads, text=" ".join(sentence), focus=sentence[1], title="Two layers of four heads"
+    all_heads, sentence=" ".join(sentence), focus=sentence[1], title="Two layers of four heads"
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

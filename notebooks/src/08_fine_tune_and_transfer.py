@@ -957,15 +957,20 @@ if minilm:
 
 
 # %% slideshow={"slide_type": "-"}
-def all_heads(text):
-    hidden = minilm.hidden_states([text], need_weights=True)
+def all_heads(sentence):
+    hidden = minilm.hidden_states([sentence], need_weights=True)
     weights = torch.stack(hidden.weights)[:, 0]  # (6, 12, n, n)
     return {"weights": weights, "target": hidden.tokens[0]}
 
 
-sentence = "The king met the queen when she was young."
-title = "MiniLM, six layers of twelve heads"
-view = attention_view(all_heads, text=sentence, focus="she", title=title) if minilm else None
+view = None
+if minilm:
+    view = attention_view(
+        all_heads,
+        sentence="The king met the queen when she was young.",
+        focus="she",
+        title="MiniLM, six layers of twelve heads",
+    )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 view

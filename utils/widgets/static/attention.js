@@ -36,14 +36,14 @@ function read(answer) {
   return { answer, layers, heads, m, n, maps, tokens, same: !answer.source, said: tokens.map(spoken), links: answer.links ?? [] };
 }
 
-// Where tokens stand: for each, its box, its text, the place of its weight and the end of its curves.
+// Where tokens stand: for each, its box, its text, the position of its weight and the end of its curves.
 
 function inRows(tokens, same, width) {
   const texts = tokens.map((row) => row.map(visible));
   const widths = texts.map((row) => row.map((text) => Math.max(48, width(text) + 20)));
   const totals = widths.map((row) => row.reduce((sum, one) => sum + one + 6, -6));
   const total = Math.max(...totals);
-  const places = texts.map((row, side) => {
+  const layout = texts.map((row, side) => {
     const extra = same ? 0 : (total - totals[side]) / row.length;
     const y = side ? 236 : 48;
     let left = 2;
@@ -54,7 +54,7 @@ function inRows(tokens, same, width) {
       return { text, x, y: y + 17, box: [x - wide / 2, y, wide, 34], number: [x, side ? y + 53 : y - 9, "middle"], end: [x, side ? y : y + 34] };
     });
   });
-  return { rows: true, places, size: [total + 4, 320], names: [[2, 16, "start"], [2, 314, "start"]] };
+  return { rows: true, tokens: layout, size: [total + 4, 320], names: [[2, 16, "start"], [2, 314, "start"]] };
 }
 
 function inColumns(tokens, width, room) {
@@ -63,9 +63,9 @@ function inColumns(tokens, width, room) {
   const number = 50; // room for a weight
   const texts = tokens.map((column) => column.map((token) => cut(visible(token), width, room < 560 ? 110 : 180)));
   const widths = texts.map((column) => Math.max(44, ...column.map((text) => width(text) + 16)));
-  const gap = Math.min(190, Math.max(90, room - widths[0] - widths[1] - 2 * number));
+  const gap = Math.min(190, Math.max(110, room - widths[0] - widths[1] - 2 * number));
   const lefts = [number, number + widths[0] + gap];
-  const places = texts.map((column, side) =>
+  const layout = texts.map((column, side) =>
     column.map((text, index) => {
       const y = 34 + ((index + 0.5) * most * pitch) / column.length; // the shorter column is spread out
       const [left, right] = [lefts[side], lefts[side] + widths[side]];
@@ -74,7 +74,7 @@ function inColumns(tokens, width, room) {
     }),
   );
   const end = lefts[1] + widths[1];
-  return { rows: false, places, size: [end + number, 40 + most * pitch], names: [[number + widths[0], 20, "end"], [lefts[1], 20, "start"]] };
+  return { rows: false, tokens: layout, size: [end + number, 40 + most * pitch], names: [[number + widths[0], 20, "end"], [lefts[1], 20, "start"]] };
 }
 
 function cut(text, width, room) {
@@ -88,13 +88,14 @@ function build(ui) {
   const { names } = ui.data;
   const showInputs = addControls(ui, ui.data.controls);
   const body = html("div", ui.body, "course-attention-body");
-  const side = html("div", body, "course-attention-side");
-  const scroll = html("div", side, "course-attention-scroll");
+  const overview = html("div", body, "course-attention-side");
+  const scroll = html("div", overview, "course-attention-scroll");
   const grid = html("div", scroll, "course-attention-grid", { role: "radiogroup", "aria-label": "layer and head: arrow keys select" });
-  const legend = html("p", side, "course-attention-legend");
-  const summary = html("p", side, "course-attention-summary");
+  const legend = html("p", overview, "course-attention-legend");
+  const summary = html("p", overview, "course-attention-summary");
   const panel = html("div", body, "course-attention-panel");
   const heading = html("p", panel, "course-attention-heading", { "aria-live": "polite" });
+  const share = html("p", panel);
   const stage = html("div", html("div", panel, "course-attention-scroll"), "course-attention-stage");
   const back = svg("svg", stage, { class: "course-attention-all", "aria-hidden": "true" });
   const front = svg("svg", stage, { class: "course-attention-front", role: "group" });
@@ -116,13 +117,13 @@ function build(ui) {
     if (!ui.view.focus) return null;
     const [row, index, token] = ui.view.focus;
     const tokens = shown.tokens[SIDES.indexOf(row)];
-    const place = tokens[index] === token ? index : tokens.indexOf(token);
-    return place < 0 ? null : [SIDES.indexOf(row), place];
+    const position = tokens[index] === token ? index : tokens.indexOf(token);
+    return position < 0 ? null : [SIDES.indexOf(row), position];
   };
-  const follow = (place, index) => ui.setView({ focus: [SIDES[place], index, shown.tokens[place][index]] });
+  const follow = (side, index) => ui.setView({ focus: [SIDES[side], index, shown.tokens[side][index]] });
   const row = (matrix, index) => Array.from(matrix.subarray(index * shown.n, (index + 1) * shown.n));
-  const weightsOf = (matrix, place, index) =>
-    place === 0 ? row(matrix, index) : Array.from({ length: shown.m }, (_, i) => matrix[i * shown.n + index]);
+  const weightsOf = (matrix, side, index) =>
+    side === 0 ? row(matrix, index) : Array.from({ length: shown.m }, (_, i) => matrix[i * shown.n + index]);
 
   function nameOf(layer, head) {
     const parts = shown.layers > 1 ? [`layer ${layer + 1}`] : [];
@@ -191,28 +192,28 @@ function build(ui) {
     if (!room) return false;
     const pen = document.createElement("canvas").getContext("2d");
     const family = getComputedStyle(ui.root).fontFamily;
-    const most = Math.max(shown.m, shown.n);
     const measure = (size) => {
       pen.font = `bold ${size}px ${family}`; // the followed token is bold
       return (text) => pen.measureText(text).width;
     };
     const columns = shown.maps[0].length;
     const labels = shown.layers > 1 ? LAYER_NAME : 0;
-    const [small, fair, large] = columns * shown.layers === 1 ? [110, 150, 190] : [26, 44, Math.min(84, 420 / shown.layers)];
+    const tiny = shown.links.length ? 40 : 26; // a percentage below it needs room
+    const [small, fair, large] = columns * shown.layers === 1 ? [110, 150, 190] : [tiny, 40, Math.min(84, 420 / shown.layers)];
     const widthOf = (size) => labels + columns * (size + CELL_GAP);
-    const letters = most <= 24 ? 16 : 14;
-    const rest = room - widthOf(small) - GAP;
+    const letters = Math.max(shown.m, shown.n) <= 24 ? 16 : 14;
+    const besideOf = (size) => room - widthOf(size) - GAP; // for the selected head beside thumbnails of this size
     const rows = inRows(shown.tokens, shown.same, measure(16));
-    const narrow = inColumns(shown.tokens, measure(letters), rest);
-    const beside = Math.min(rows.size[0], narrow.size[0]) <= rest;
-    plan = rows.size[0] <= (beside ? room - widthOf(fair) - GAP : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room);
+    const narrow = inColumns(shown.tokens, measure(letters), besideOf(fair));
+    const beside = Math.min(rows.size[0], narrow.size[0]) <= besideOf(small);
+    plan = rows.size[0] <= (beside ? besideOf(fair) : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room);
     const space = beside ? room - plan.size[0] - GAP : room;
     const size = Math.max(small, Math.min(large, (space - labels) / columns - CELL_GAP));
     const [high, wide] = shown.m >= shown.n ? [size, Math.max(size / 2, (size * shown.n) / shown.m)] : [Math.max(size / 2, (size * shown.m) / shown.n), size];
     grid.style.setProperty("--wide", `${wide.toFixed(1)}px`);
     grid.style.setProperty("--high", `${high.toFixed(1)}px`);
     body.classList.toggle("course-attention-beside", beside);
-    side.style.width = beside ? `${Math.max(widthOf(size), Math.min(space, 200))}px` : "";
+    overview.style.width = beside ? `${Math.max(widthOf(size), Math.min(space, 200))}px` : "";
     panel.style.minWidth = `${plan.size[0]}px`;
     ui.root.style.setProperty("--letters", `${plan.rows ? 16 : letters}px`);
     return true;
@@ -226,27 +227,27 @@ function build(ui) {
       set(picture, { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
     }
     front.setAttribute("aria-label", `${names[0]} and ${names[1]}: arrow keys move, Escape follows none`);
-    names.forEach((name, place) => {
-      const [x, y, anchor] = plan.names[place];
-      svg("text", front, { x, y, "text-anchor": anchor, class: `course-attention-${SIDES[place]}-name` }).textContent = name;
+    names.forEach((name, side) => {
+      const [x, y, anchor] = plan.names[side];
+      svg("text", front, { x, y, "text-anchor": anchor, class: `course-attention-${SIDES[side]}-name` }).textContent = name;
     });
     gold = shown.links.map(([source, target]) => ({ source, target, path: svg("path", front, { d: curve(target, source), class: "course-attention-gold" }) }));
     beam = svg("g", front, { class: "course-attention-beam", "aria-hidden": "true" });
-    boxes = plan.places.map((tokens, place) => tokens.map((token, index) => buildToken(token, place, index)));
+    boxes = plan.tokens.map((tokens, side) => tokens.map((token, index) => buildToken(token, side, index)));
     if (hadFocus) front.querySelector('[tabindex="0"]')?.focus();
   }
 
-  function buildToken({ text, x, y, box, number }, place, index) {
-    const group = svg("g", front, { class: `course-attention-token course-attention-${SIDES[place]}`, role: "button", tabindex: -1 });
+  function buildToken({ text, x, y, box, number }, side, index) {
+    const group = svg("g", front, { class: `course-attention-token course-attention-${SIDES[side]}`, role: "button", tabindex: -1 });
     const [left, top, width, height] = box;
     const rect = svg("rect", group, { x: left, y: top, width, height, rx: 5 });
     svg("text", group, { x, y, dy: "0.35em", "text-anchor": "middle" }).textContent = text;
     const weight = svg("text", group, { x: number[0], y: number[1], "text-anchor": number[2], class: "course-attention-number" });
-    group.addEventListener("pointerenter", () => hover([place, index]));
+    group.addEventListener("pointerenter", () => hover([side, index]));
     group.addEventListener("pointerleave", () => hover(null));
-    group.addEventListener("focus", () => ((hovered = null), follow(place, index)));
+    group.addEventListener("focus", () => ((hovered = null), follow(side, index)));
     group.addEventListener("click", () => group.focus());
-    group.addEventListener("keydown", (event) => move(event, place, index));
+    group.addEventListener("keydown", (event) => move(event, side, index));
     return { group, rect, weight };
   }
 
@@ -255,25 +256,25 @@ function build(ui) {
     showFollowed();
   }
 
-  function move(event, place, index) {
+  function move(event, side, index) {
     if (event.key === "Escape") {
       hovered = null;
       ui.setView({ focus: null });
       event.target.blur();
     }
-    const grids = plan.rows ? [place, index, 2, boxes[place].length] : [index, place, boxes[place].length, 2];
+    const grids = plan.rows ? [side, index, 2, boxes[side].length] : [index, side, boxes[side].length, 2];
     const goal = arrowMoves(event, ...grids);
     if (!goal) return;
     event.preventDefault();
-    const ends = { Home: [place, 0], End: [place, boxes[place].length - 1] };
-    const [toPlace, to] = ends[event.key] ?? (plan.rows ? goal : [goal[1], goal[0]]);
+    const ends = { Home: [side, 0], End: [side, boxes[side].length - 1] };
+    const [toSide, to] = ends[event.key] ?? (plan.rows ? goal : [goal[1], goal[0]]);
     // To the other row: to the token opposite, where the rows have different lengths.
-    const scale = toPlace === place ? 1 : (boxes[toPlace].length - 1) / Math.max(boxes[place].length - 1, 1);
-    boxes[toPlace][Math.round(to * scale)].group.focus();
+    const scale = toSide === side ? 1 : (boxes[toSide].length - 1) / Math.max(boxes[side].length - 1, 1);
+    boxes[toSide][Math.round(to * scale)].group.focus();
   }
 
   function curve(target, source) {
-    const [[x1, y1], [x2, y2]] = [plan.places[0][target].end, plan.places[1][source].end];
+    const [[x1, y1], [x2, y2]] = [plan.tokens[0][target].end, plan.tokens[1][source].end];
     const [bendX, bendY] = plan.rows ? [0, (y2 - y1) / 2] : [(x2 - x1) / 2, 0];
     return [`M${x1} ${y1}C${x1 + bendX} ${y1 + bendY}`, `${x2 - bendX} ${y2 - bendY}`, `${x2} ${y2}`].join(" ");
   }
@@ -297,51 +298,51 @@ function build(ui) {
 
   function showFollowed() {
     // Everything that depends on the followed token; runs at every move of the pointer.
-    const [place, index] = hovered ?? kept() ?? [-1, -1];
-    const weights = place < 0 ? [] : weightsOf(map(), place, index);
+    const [side, index] = hovered ?? kept() ?? [-1, -1];
+    const weights = side < 0 ? [] : weightsOf(map(), side, index);
     const largest = Math.max(...weights);
-    back.classList.toggle("course-attention-faded", place >= 0);
+    back.classList.toggle("course-attention-faded", side >= 0);
     beam.replaceChildren();
     weights.forEach((weight, other) => {
-      const ends = place === 0 ? [index, other] : [other, index];
+      const ends = side === 0 ? [index, other] : [other, index];
       // The width is the weight; the opacity is relative, so that even attention stays visible.
       if (weight >= faint()) svg("path", beam, { d: curve(...ends), "stroke-width": thickness(weight), "stroke-opacity": (0.3 + (0.65 * weight) / largest).toFixed(3) });
     });
     for (const { source, target, path } of gold)
-      path.classList.toggle("course-attention-faded", place >= 0 && index !== [target, source][place]);
-    const [tabPlace, tabIndex] = kept() ?? [0, 0];
+      path.classList.toggle("course-attention-faded", side >= 0 && index !== [target, source][side]);
+    const [tabSide, tabIndex] = kept() ?? [0, 0];
     boxes.forEach((tokens, row) =>
       tokens.forEach(({ group, rect, weight }, token) => {
-        const value = place >= 0 && row !== place ? weights[token] : null;
-        const chosen = row === place && token === index;
+        const value = side >= 0 && row !== side ? weights[token] : null;
+        const chosen = row === side && token === index;
         group.classList.toggle("course-attention-followed", chosen);
         rect.style.fill = chosen ? `color-mix(in oklab, var(--own) 25%, var(--c-ground))` : value ? `color-mix(in oklab, var(--own) ${(70 * value).toFixed(0)}%, var(--c-ground))` : "";
         weight.textContent = value === null ? "" : figure(value);
         weight.classList.toggle("course-attention-negligible", value < 0.005);
-        group.setAttribute("tabindex", row === tabPlace && token === tabIndex ? 0 : -1);
+        group.setAttribute("tabindex", row === tabSide && token === tabIndex ? 0 : -1);
         group.setAttribute("aria-label", shown.said[row][token]);
       }),
     );
-    sentence.textContent = place < 0 ? "Point at a token, or move to it with Tab and the arrow keys." : sentenceOf(place, index, weights);
-    summary.textContent = place === 0 && thumbs.length > 1 ? summaryOf(index) : "";
-    grid.dataset.follows = SIDES[place] ?? "";
+    sentence.textContent = side < 0 ? "Point at a token, or move to it with Tab and the arrow keys." : sentenceOf(side, index, weights);
+    summary.textContent = side === 0 && thumbs.length > 1 ? summaryOf(index) : "";
+    grid.dataset.follows = SIDES[side] ?? "";
     const [m, n] = [shown.m, shown.n];
-    const [top, tall] = place === 0 ? [index / m, 1 / m] : [0, 1];
-    const [left, broad] = place === 1 ? [index / n, 1 / n] : [0, 1];
+    const [top, tall] = side === 0 ? [index / m, 1 / m] : [0, 1];
+    const [left, broad] = side === 1 ? [index / n, 1 / n] : [0, 1];
     for (const [name, value] of Object.entries({ top, tall, left, broad })) grid.style.setProperty(`--${name}`, `${(100 * value).toFixed(3)}%`);
   }
 
-  function sentenceOf(place, index, weights) {
-    const others = shown.said[1 - place];
+  function sentenceOf(side, index, weights) {
+    const others = shown.said[1 - side];
     const ordered = weights.map((value, other) => [value, other]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
-    const token = shown.said[place][index];
-    if (!ordered.length) return place ? `No token attends to ${token}: all its weights are 0.` : `${token} is fully masked: all its weights are 0.`;
+    const token = shown.said[side][index];
+    if (!ordered.length) return side ? `No token attends to ${token}: all its weights are 0.` : `${token} is fully masked: all its weights are 0.`;
     const parts = [ordered.slice(0, NAMED).map(([value, other]) => `${others[other]} ${figure(value)}`).join(", ")];
     const rest = ordered.slice(NAMED);
     if (rest.length) parts.push(`the other ${rest.length} together ${figure(rest.reduce((sum, [value]) => sum + value, 0))}`);
     const zeros = others.length - ordered.length;
     if (zeros) parts.push(zeros === 1 ? "one weight is 0" : `${zeros} weights are 0`);
-    return `${token} ${place ? "is attended to by" : "attends to"} ${parts.join("; ")}.`;
+    return `${token} ${side ? "is attended to by" : "attends to"} ${parts.join("; ")}.`;
   }
 
   function summaryOf(index) {
@@ -377,9 +378,10 @@ function build(ui) {
     const [layer, head] = selected();
     if (drawn !== `${layer},${head}`) drawAll();
     drawn = `${layer},${head}`;
-    const share = shown.links.length ? `${percent(goldShare(map()))} of the weight is on gold links (dashed)` : "";
-    heading.textContent = [nameOf(layer, head), share].filter(Boolean).join(": ");
+    heading.textContent = nameOf(layer, head);
     heading.hidden = !heading.textContent;
+    share.textContent = shown.links.length ? `${percent(goldShare(map()))} of the weight is on gold links (dashed).` : "";
+    share.hidden = !share.textContent;
     for (const one of thumbs) {
       const here = one.layer === layer && (one.head === head || shown.heads === 1);
       one.thumb.setAttribute("aria-checked", here);
