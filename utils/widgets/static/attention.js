@@ -28,12 +28,15 @@ function read(answer) {
   const { shape, data } = unpack(answer.weights);
   const [layers, heads, m, n] = shape;
   const maps = Array.from({ length: layers }, (_, layer) => {
-    const own = Array.from({ length: heads }, (_, head) => data.subarray((layer * heads + head) * m * n, (layer * heads + head + 1) * m * n));
+    const own = Array.from({ length: heads }, (_, head) => {
+      const start = (layer * heads + head) * m * n;
+      return data.subarray(start, start + m * n);
+    });
     // The mean comes last, where `at(MEAN)` finds it.
     return heads > 1 ? [...own, own[0].map((_, at) => own.reduce((sum, map) => sum + map[at], 0) / heads)] : own;
   });
   const tokens = [answer.target, answer.source ?? answer.target];
-  return { answer, layers, heads, m, n, maps, tokens, same: !answer.source, said: tokens.map(spoken), links: answer.links ?? [] };
+  return { answer, layers, heads, m, n, maps, tokens, same: !answer.source, said: tokens.map(spoken), links: answer.links };
 }
 
 // Where tokens stand: for each, its box, its text, the position of its weight and the end of its curves.
@@ -51,7 +54,8 @@ function inRows(tokens, same, width) {
       const wide = widths[side][index];
       const x = left + extra / 2 + wide / 2;
       left += wide + 6 + extra;
-      return { text, x, y: y + 17, box: [x - wide / 2, y, wide, 34], number: [x, side ? y + 53 : y - 9, "middle"], end: [x, side ? y : y + 34] };
+      const number = [x, side ? y + 53 : y - 9, "middle"];
+      return { text, x, y: y + 17, box: [x - wide / 2, y, wide, 34], number, end: [x, side ? y : y + 34] };
     });
   });
   return { rows: true, tokens: layout, size: [total + 4, 320], names: [[2, 16, "start"], [2, 314, "start"]] };
@@ -60,21 +64,23 @@ function inRows(tokens, same, width) {
 function inColumns(tokens, width, room) {
   const most = Math.max(...tokens.map((column) => column.length));
   const pitch = most <= 14 ? 32 : most <= 24 ? 24 : 19;
-  const number = 50; // room for a weight
+  const beside = 50; // room for a weight
   const texts = tokens.map((column) => column.map((token) => cut(visible(token), width, room < 560 ? 110 : 180)));
   const widths = texts.map((column) => Math.max(44, ...column.map((text) => width(text) + 16)));
-  const gap = Math.min(190, Math.max(110, room - widths[0] - widths[1] - 2 * number));
-  const lefts = [number, number + widths[0] + gap];
+  const gap = Math.min(190, Math.max(110, room - widths[0] - widths[1] - 2 * beside));
+  const lefts = [beside, beside + widths[0] + gap];
   const layout = texts.map((column, side) =>
     column.map((text, index) => {
       const y = 34 + ((index + 0.5) * most * pitch) / column.length; // the shorter column is spread out
       const [left, right] = [lefts[side], lefts[side] + widths[side]];
       const box = [left, y - pitch / 2 + 1, right - left, pitch - 2];
-      return { text, x: (left + right) / 2, y, box, number: side ? [right + 6, y + 5, "start"] : [left - 6, y + 5, "end"], end: [side ? left : right, y] };
+      const number = side ? [right + 6, y + 5, "start"] : [left - 6, y + 5, "end"];
+      return { text, x: (left + right) / 2, y, box, number, end: [side ? left : right, y] };
     }),
   );
   const end = lefts[1] + widths[1];
-  return { rows: false, tokens: layout, size: [end + number, 40 + most * pitch], names: [[number + widths[0], 20, "end"], [lefts[1], 20, "start"]] };
+  const names = [[beside + widths[0], 20, "end"], [lefts[1], 20, "start"]];
+  return { rows: false, tokens: layout, size: [end + beside, 40 + most * pitch], names };
 }
 
 function cut(text, width, room) {
@@ -148,9 +154,9 @@ function build(ui) {
         const frame = html("span", thumb, "course-attention-frame");
         const canvas = html("canvas", frame, "", { width: n, height: m });
         html("span", frame, "course-attention-mark");
-        const share = shown.links.length ? goldShare(matrix) : null;
-        if (share !== null) html("span", thumb, "course-attention-share").textContent = percent(share);
-        thumb.setAttribute("aria-label", [nameOf(layer, head) || "attention map", share === null ? "" : `${percent(share)} on gold links`].filter(Boolean).join(", "));
+        const onLinks = shown.links.length ? percent(goldShare(matrix)) : "";
+        if (onLinks) html("span", thumb, "course-attention-share").textContent = onLinks;
+        thumb.setAttribute("aria-label", (nameOf(layer, head) || "attention map") + (onLinks && `, ${onLinks} on gold links`));
         thumb.addEventListener("click", () => ui.setView({ layer, head }));
         thumb.addEventListener("keydown", (event) => {
           const goal = arrowMoves(event, layer, column, layers, row.length);
@@ -209,7 +215,8 @@ function build(ui) {
     plan = rows.size[0] <= (beside ? besideOf(fair) : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room);
     const space = beside ? room - plan.size[0] - GAP : room;
     const size = Math.max(small, Math.min(large, (space - labels) / columns - CELL_GAP));
-    const [high, wide] = shown.m >= shown.n ? [size, Math.max(size / 2, (size * shown.n) / shown.m)] : [Math.max(size / 2, (size * shown.m) / shown.n), size];
+    const scaled = (length, other) => size * Math.max(0.5, Math.min(1, length / other));
+    const [high, wide] = [scaled(shown.m, shown.n), scaled(shown.n, shown.m)];
     grid.style.setProperty("--wide", `${wide.toFixed(1)}px`);
     grid.style.setProperty("--high", `${high.toFixed(1)}px`);
     body.classList.toggle("course-attention-beside", beside);
@@ -220,7 +227,6 @@ function build(ui) {
   }
 
   function buildTokens() {
-    const hadFocus = front.contains(document.activeElement);
     const [wide, high] = plan.size;
     for (const picture of [back, front]) {
       picture.replaceChildren();
@@ -231,10 +237,11 @@ function build(ui) {
       const [x, y, anchor] = plan.names[side];
       svg("text", front, { x, y, "text-anchor": anchor, class: `course-attention-${SIDES[side]}-name` }).textContent = name;
     });
-    gold = shown.links.map(([source, target]) => ({ source, target, path: svg("path", front, { d: curve(target, source), class: "course-attention-gold" }) }));
+    gold = shown.links.map(([source, target]) => {
+      return { source, target, path: svg("path", front, { d: curve(target, source), class: "course-attention-gold" }) };
+    });
     beam = svg("g", front, { class: "course-attention-beam", "aria-hidden": "true" });
     boxes = plan.tokens.map((tokens, side) => tokens.map((token, index) => buildToken(token, side, index)));
-    if (hadFocus) front.querySelector('[tabindex="0"]')?.focus();
   }
 
   function buildToken({ text, x, y, box, number }, side, index) {
@@ -276,10 +283,10 @@ function build(ui) {
   function curve(target, source) {
     const [[x1, y1], [x2, y2]] = [plan.tokens[0][target].end, plan.tokens[1][source].end];
     const [bendX, bendY] = plan.rows ? [0, (y2 - y1) / 2] : [(x2 - x1) / 2, 0];
-    return [`M${x1} ${y1}C${x1 + bendX} ${y1 + bendY}`, `${x2 - bendX} ${y2 - bendY}`, `${x2} ${y2}`].join(" ");
+    return `M${x1} ${y1}C${x1 + bendX} ${y1 + bendY} ${x2 - bendX} ${y2 - bendY} ${x2} ${y2}`;
   }
 
-  const thickness = (weight) => (1 + 9 * weight).toFixed(2);
+  const look = (weight, opacity) => ({ "stroke-width": (1 + 9 * weight).toFixed(2), "stroke-opacity": opacity.toFixed(3) });
   const faint = () => Math.min(0.004, 0.5 / shown.n); // a smaller weight has no curve
 
   function drawAll() {
@@ -292,7 +299,7 @@ function build(ui) {
     const least = 0.3 * Math.min(1, 10 / shown.n); // many thin curves would become a wall
     paths.forEach((curves, level) => {
       const weight = ((level + 0.5) / LEVELS) ** 2;
-      if (curves.length) svg("path", back, { d: curves.join(""), "stroke-width": thickness(weight), "stroke-opacity": (least + (0.95 - least) * Math.sqrt(weight)).toFixed(3) });
+      if (curves.length) svg("path", back, { d: curves.join(""), ...look(weight, least + (0.95 - least) * Math.sqrt(weight)) });
     });
   }
 
@@ -306,7 +313,7 @@ function build(ui) {
     weights.forEach((weight, other) => {
       const ends = side === 0 ? [index, other] : [other, index];
       // The width is the weight; the opacity is relative, so that even attention stays visible.
-      if (weight >= faint()) svg("path", beam, { d: curve(...ends), "stroke-width": thickness(weight), "stroke-opacity": (0.3 + (0.65 * weight) / largest).toFixed(3) });
+      if (weight >= faint()) svg("path", beam, { d: curve(...ends), ...look(weight, 0.3 + (0.65 * weight) / largest) });
     });
     for (const { source, target, path } of gold)
       path.classList.toggle("course-attention-faded", side >= 0 && index !== [target, source][side]);
@@ -316,7 +323,7 @@ function build(ui) {
         const value = side >= 0 && row !== side ? weights[token] : null;
         const chosen = row === side && token === index;
         group.classList.toggle("course-attention-followed", chosen);
-        rect.style.fill = chosen ? `color-mix(in oklab, var(--own) 25%, var(--c-ground))` : value ? `color-mix(in oklab, var(--own) ${(70 * value).toFixed(0)}%, var(--c-ground))` : "";
+        rect.style.fill = chosen ? shade(0.25, "var(--own)") : value ? shade(0.7 * value, "var(--own)") : "";
         weight.textContent = value === null ? "" : figure(value);
         weight.classList.toggle("course-attention-negligible", value < 0.005);
         group.setAttribute("tabindex", row === tabSide && token === tabIndex ? 0 : -1);
@@ -334,7 +341,10 @@ function build(ui) {
 
   function sentenceOf(side, index, weights) {
     const others = shown.said[1 - side];
-    const ordered = weights.map((value, other) => [value, other]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+    const ordered = weights
+      .map((value, other) => [value, other])
+      .filter(([value]) => value > 0)
+      .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
     const token = shown.said[side][index];
     if (!ordered.length) return side ? `No token attends to ${token}: all its weights are 0.` : `${token} is fully masked: all its weights are 0.`;
     const parts = [ordered.slice(0, NAMED).map(([value, other]) => `${others[other]} ${figure(value)}`).join(", ")];
