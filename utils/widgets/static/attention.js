@@ -235,7 +235,7 @@ function build(ui) {
     front.setAttribute("aria-label", `${names[0]} and ${names[1]}: arrow keys move, Escape follows none`);
     names.forEach((name, side) => {
       const [x, y, anchor] = plan.names[side];
-      svg("text", front, { x, y, "text-anchor": anchor, class: `course-attention-${SIDES[side]}-name` }).textContent = name;
+      svg("text", front, { x, y, "text-anchor": anchor }).textContent = name;
     });
     gold = shown.links.map(([source, target]) => {
       return { source, target, path: svg("path", front, { d: curve(target, source), class: "course-attention-gold" }) };
