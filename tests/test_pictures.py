@@ -10,12 +10,11 @@ from PIL import Image
 
 from tests.browser import lessons
 from tests.picture_rules import broken_rules, rules_broken_by
-from utils.plots import lesson03, show
+from utils.plots import show
 from utils.plots.course_map import course_map
 from utils.plots.layout import KEY, contrast, layout_facts
 from utils.plots.style import canvas, figure_png
 from utils.widgets.fill_in import fill_in_picture
-from utils.widgets.heads_view import heads_picture
 from utils.widgets.mask_board import mask_picture
 from utils.widgets.next_word import next_word_picture
 
@@ -140,8 +139,6 @@ def going_on(count):
 
 
 TYPED = {
-    "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
-    "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
     "one masked token": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
     "four masked tokens": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
     "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),
@@ -149,10 +146,6 @@ TYPED = {
     "two tokens masked": lambda: mask_picture(["a", WORD], [[True, False]] * 2, [[1.0, 0.0]] * 2, [0.0, 0.1], "masks"),
     "twelve tokens masked": lambda: mask_picture(
         known(12), np.tri(12, dtype=bool).tolist(), np.tri(12) / np.tri(12).sum(1, keepdims=True), [0.1] * 12, "masks"
-    ),
-    "one head": lambda: heads_picture(weights(3, 3)[None, None], ["a", "b", "c"], title="one head", focus=0),
-    "many heads": lambda: heads_picture(
-        np.broadcast_to(weights(20, 20), (6, 12, 20, 20)), typed(20), title="many heads", focus=3
     ),
 }
 

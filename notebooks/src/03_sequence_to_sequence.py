@@ -49,7 +49,7 @@ from utils.training import translation as training
 from utils.training.own_sentence import decoding_steps, read_sentence
 from utils.training.skipgram import nearest_neighbors, train_skipgram
 from utils.training.translation import LESSON, pairs_and_words, restore, train_translation
-from utils.widgets import decoding_view, explore
+from utils.widgets import attention_view, decoding_view
 
 torch.manual_seed(3)
 torch.set_num_threads(1)
@@ -1100,24 +1100,20 @@ decoding_view(
 )
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def own_alignment(sentence, score, models=trained_models):
-    try:
-        tokens = read_sentence(sentence, models[score].english)
-    except ValueError as problem:
-        return pictures.message(str(problem))
+    tokens = read_sentence(sentence, models[score].english)
     ((translation, weights),) = models[score].translate_with_weights([tokens])
-    return pictures.alignment(
-        [*tokens, "<eos>"], [*translation, "<eos>"][: len(weights)], weights, title=f"{score} score"
-    )
+    target = [*translation, "<eos>"][: len(weights)]
+    return {"weights": weights, "target": target, "source": [*tokens, "<eos>"]}
 
 
-# %% slideshow={"slide_type": "subslide"}
-explore(
+attention_view(
     own_alignment,
-    alt="The attention matrix of your sentence with the chosen score.",
     sentence="the happy german women and the strange men are not in the green garden",
     score=["dot", "multiplicative", "additive"],
+    title="The alignment of your sentence",
+    names=("French", "English"),
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}

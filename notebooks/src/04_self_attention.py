@@ -46,13 +46,13 @@ from utils.build.results import Table, stored
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.models.positions import LearnedPositions, periods
-from utils.plots import figures, show
 from utils.plots import lesson04 as pictures
+from utils.plots import show
 from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import charts, explore, lesson_charts, mask_board, menu
+from utils.widgets import attention_view, charts, explore, lesson_charts, mask_board, menu
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -949,29 +949,24 @@ print(f"held-out loss of your model: {loss:.3f} nats")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it attend to?
 #
-# The attention map of the first layer on held-out text:
+# The attention maps of both layers, first on held-out text. Type a text of your own.
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-window, positions = corpus.held_out[:1, :24], torch.arange(24)
-with torch.no_grad():
-    _, attention_weights = model(window)
-layer1 = attention_weights[0][0]  # (24, 24)
+def attend_to_text(text):
+    token_ids = corpus.tokenizer.encode(text)
+    if (token_ids == 0).any():
+        raise ValueError("The text has a character that the model does not know.")
+    with torch.no_grad():
+        _, attention_weights = model(token_ids.unsqueeze(0))
+    return {"weights": torch.stack(attention_weights), "target": list(text)}  # (2, 1, n, n)
+
+
+window = corpus.tokenizer.decode(corpus.held_out[0, :24])
+layer1, positions = attend_to_text(window)["weights"][0, 0], torch.arange(24)
 distance = (layer1 * (positions.unsqueeze(1) - positions)).sum(-1).mean()
-characters = [
-    character.replace(" ", "␣").replace("\n", "⏎")
-    for character in corpus.tokenizer.decode(window[0])
-]
-show(
-    figures.heat_map(
-        layer1,
-        characters,
-        characters,
-        f"Here the first layer attends {distance:.1f} characters back on average",
-        row_axis="query",
-        column_axis="key",
-    ),
-    alt="Attention map of a trained causal language model on a held-out text: lower triangular, with most weight near the diagonal.",
-)
+print(f"here the first layer attends {distance:.1f} characters back on average")
+attention_view(attend_to_text, text=window, title="What the language model attends to")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compared with n-gram models

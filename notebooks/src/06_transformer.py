@@ -54,7 +54,7 @@ from utils.plots import show
 from utils.plots.text import digits
 from utils.training import attention_roles, metrics, own_sentence, translation
 from utils.training import transformer as training
-from utils.widgets import beam_tree, decoding_view, explore, menu
+from utils.widgets import attention_view, beam_tree, decoding_view
 
 torch.manual_seed(6)
 torch.set_num_threads(1)
@@ -1031,7 +1031,7 @@ decoding_view(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Cross-attention and the gold alignment
 #
-# Choose a layer and a head: do its cross-attention weights recover the gold links?
+# Select a layer and a head: do its cross-attention weights recover the gold links?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 examples = {
@@ -1043,20 +1043,19 @@ attended = dict(
 )
 
 
-def against_gold(sentence, layer, head):
-    pair, links = attended[sentence], examples[sentence].links
-    cross = torch.stack(pair.weights.cross)
-    return pictures.gold_alignment(
-        pair.source, pair.target_out, cross, links, layer, head, "gold links outlined"
-    )
+def against_gold(sentence):
+    pair = attended[sentence]
+    weights = torch.stack(pair.weights.cross)  # (num_layers, num_heads, m, n)
+    links = examples[sentence].links
+    return {"weights": weights, "target": pair.target_out, "source": pair.source, "links": links}
 
 
-explore(
+attention_view(
     against_gold,
-    alt="Cross-attention of the chosen layer and head with the gold links outlined.",
     sentence=list(examples),
-    layer=menu(pictures.layer_choices(sizes["num_layers"]), start=aligning["layer"]),
-    head=menu(pictures.head_choices(sizes["num_heads"]), start=aligning["head"]),
+    title="Cross-attention and gold links",
+    names=("French", "English"),
+    **aligning,
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

@@ -31,7 +31,6 @@
 # **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
-from collections import Counter
 from textwrap import shorten
 
 import torch
@@ -52,7 +51,7 @@ from utils.training import fine_tuning, real_tasks, word_senses
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.stored_encoder import stored_encoder
 from utils.training.trainer import linear_warmup_cosine
-from utils.widgets import heads_view
+from utils.widgets import attention_view
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -954,22 +953,24 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does a pronoun attend to?
 #
-# Which heads attend from *she* to the queen, its **antecedent**? Try sentences of your own: change both strings.
+# Which heads attend from *she* to the queen, its **antecedent**? Type sentences of your own.
+
 
 # %% slideshow={"slide_type": "-"}
-sentence, pronoun = "The king met the queen when she was young.", "she"
+def all_heads(sentence):
+    hidden = minilm.hidden_states([sentence], need_weights=True)
+    weights = torch.stack(hidden.weights)[:, 0]  # (6, 12, n, n)
+    return {"weights": weights, "target": hidden.tokens[0]}
+
+
 view = None
 if minilm:
-    own = minilm.hidden_states([sentence], need_weights=True)
-    tokens, weights = own.tokens[0], torch.stack(own.weights)[:, 0]  # weights (6, 12, n, n)
-    query = tokens.index(pronoun)
-    favorites = Counter(tokens[key] for key in weights[:, :, query].argmax(-1).flatten())
-    print(
-        f"{pronoun!r} attends most to:",
-        *(f"{token} in {n}," for token, n in favorites.most_common()),
-        "of 72 heads",
+    view = attention_view(
+        all_heads,
+        sentence="The king met the queen when she was young.",
+        focus="she",
+        title="MiniLM, six layers of twelve heads",
     )
-    view = heads_view(weights, tokens, title="MiniLM, six layers of twelve heads", focus=query)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 view

@@ -12,7 +12,6 @@ from utils.widgets.decoding import decoding_view
 from utils.widgets.explore import explore
 from utils.widgets.fill_in import fill_in
 from utils.widgets.guess import guess_weights
-from utils.widgets.heads_view import heads_picture, heads_view
 from utils.widgets.mask_board import mask_board, mask_picture
 from utils.widgets.next_word import next_word
 from utils.widgets.plane import plane
@@ -27,8 +26,6 @@ __all__ = [
     "explore",
     "fill_in",
     "guess_weights",
-    "heads_picture",
-    "heads_view",
     "lesson_charts",
     "log_range",
     "mask_board",

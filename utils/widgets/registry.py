@@ -6,7 +6,6 @@ which both must agree.
 
 from importlib import import_module
 
-NAMES = ("beam", "decoding", "explore", "feedback", "guess", "quiz")
-MODULES = tuple(
-    import_module(f"utils.widgets.{name}") for name in NAMES
-)  # the package exports functions with such names
+NAMES = ("attention_view", "beam", "decoding", "explore", "feedback", "guess", "quiz")
+# By name: the package exports functions with the names of some modules.
+MODULES = tuple(import_module(f"utils.widgets.{name}") for name in NAMES)

@@ -7,6 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const PATIENCE = 1500; // milliseconds until the page computes what a busy kernel was asked
 const NOTES = {
   page: "Without Python: this page computes with the reference implementation.",
+  stored: "Without Python: stored answers.",
   busy: "Python is busy: this page computes with the reference implementation.",
   frozen: "Run this cell to activate the widget.",
   waiting: "Waiting for Python.",
@@ -18,8 +19,10 @@ function course({ name, build, compute }) {
     const data = model.get("data");
     let lost = false; // a kernel that stopped or restarted no longer knows this widget
     const disconnected = () => model.isStored || lost || el.closest(".jupyter-widgets-disconnected") !== null;
+    const fixed = !Object.keys(withoutRequest(model.get("inputs"))).length; // nothing to ask: the one answer is known
     let known = {}; // the last answer without Python: one change asks for it several times
     const alone = (inputs) => {
+      if (fixed) return model.get("answer");
       const key = keyOf(inputs);
       if (known.key !== key) known = { key, answer: compute?.(data, inputs) ?? data.answers?.[key] };
       return known.answer;
@@ -73,7 +76,8 @@ function course({ name, build, compute }) {
       error.textContent = ui.error;
       error.hidden = !ui.error;
       root.classList.toggle("course-stale", Boolean(ui.error) || status === "waiting");
-      const said = status === "ok" ? (mode === "kernel" ? "" : NOTES[mode]) : NOTES[status];
+      const how = mode !== "page" ? mode : fixed ? "" : compute ? "page" : "stored";
+      const said = status === "ok" ? (NOTES[how] ?? "") : NOTES[status];
       note.textContent = said;
       note.hidden = !said;
       draw();
