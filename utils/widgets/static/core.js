@@ -38,7 +38,7 @@ function course({ name, build, compute }) {
       inputs: withoutRequest(model.get("inputs")),
       view: { ...model.get("view") },
       answer: model.get("answer"),
-      error: "",
+      error: model.get("error"), // a notebook may have been saved with it
       // What the reader did to the inputs: asks for a new answer.
       setInputs(changes) {
         ui.inputs = { ...ui.inputs, ...changes };
