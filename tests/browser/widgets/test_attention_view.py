@@ -1,4 +1,4 @@
-"""The attention view in a page: its numbers are the weights, and hovering it is fast."""
+"""The attention view in a page: its numbers are the weights, arrow keys move, and the selected head is beside the thumbnails."""
 
 import json
 
@@ -8,7 +8,6 @@ import pytest
 from utils.widgets import attention_view
 from utils.widgets.base import page_html, page_script, page_style
 
-FAST = 20  # milliseconds a frame
 LENGTH = 40
 
 
@@ -74,19 +73,3 @@ def test_the_selected_head_is_beside_the_thumbnails_unless_the_page_is_narrow(pa
     page.wait_for_function("() => !document.querySelector('.course-attention-beside')")
     side, panel = places()
     assert panel["y"] >= side["y"] + side["height"]
-
-
-def test_following_a_token_takes_less_than_a_frame(page):
-    milliseconds = page.evaluate(
-        """() => {
-            const tokens = [...document.querySelectorAll(".course-attention-token")];
-            const times = tokens.map((token) => {
-                const start = performance.now();
-                token.dispatchEvent(new PointerEvent("pointerenter"));
-                token.getBoundingClientRect(); // layout, too
-                return performance.now() - start;
-            });
-            return times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
-        }"""
-    )
-    assert milliseconds < FAST
