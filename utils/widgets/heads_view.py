@@ -12,7 +12,6 @@ from utils.plots.style import COLORS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_p
 from utils.plots.text import inches, shortened
 from utils.widgets.attention_view import color_steps, four_axes, spoken
 from utils.widgets.forms import ThreeForms, page_state
-from utils.widgets.mask_board import visible
 from utils.widgets.stage import STATIC, script
 
 MAX_LETTERS = 16  # letters of a token in the view; the text form has all of them
@@ -334,3 +333,12 @@ def _key(figure, plan, image):
     figure.text(
         plan["key"] / width, 1 - (plan["top"] - 0.15) / height, "weight", fontsize=SMALL, ha="left", va="center"
     )
+
+
+def visible(token):
+    """A token with its leading and trailing spaces and line breaks made visible."""
+    inner = token.strip(" ")
+    if not inner:
+        return "␣" * len(token) or "(empty)"
+    before, after = token.index(inner), len(token) - len(inner) - token.index(inner)
+    return "␣" * before + inner.replace("\n", "↵") + "␣" * after

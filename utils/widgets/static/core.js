@@ -30,7 +30,7 @@ function course({ name, build, compute }) {
       inputs: withoutRequest(model.get("inputs")),
       view: { ...model.get("view") },
       answer: model.get("answer"),
-      error: "",
+      error: model.get("error"),
       // What the reader did to the inputs: asks for a new answer.
       setInputs(changes) {
         ui.inputs = { ...ui.inputs, ...changes };
@@ -54,12 +54,12 @@ function course({ name, build, compute }) {
 
     if (data.title) html("p", root, "course-title").textContent = data.title;
     ui.controls = html("fieldset", root, "course-controls"); // the controls of the inputs; disabled when frozen
+    const error = html("p", root, "course-error", { role: "alert" }); // next to the inputs that it is about
     ui.body = html("div", root, "course-body");
-    const error = html("p", root, "course-error", { role: "alert" });
     const note = html("p", root, "course-note");
     const draw = build(ui);
     ui.controls.hidden = !ui.controls.childElementCount;
-    root.append(error, note);
+    root.append(note);
 
     function redraw() {
       const mode = ui.mode();
@@ -290,7 +290,8 @@ function minus(text) {
 }
 
 function percent(probability) {
-  return probability > 0 && probability < 0.005 ? "<1 %" : `${(100 * probability).toFixed(0)} %`;
+  if (probability > 0 && probability < 0.005) return "<1 %";
+  return probability >= 0.995 && probability < 0.99995 ? ">99 %" : `${(100 * probability).toFixed(0)} %`;
 }
 
 function softmax(scores, temperature = 1) {
@@ -331,7 +332,8 @@ function unseal(text) {
 const series = (index) => `var(--c-series-${index % 6})`;
 // Of a weight from 0 to 1: from the ground of the page to the full color.
 const shade = (weight, color = "var(--c-strong)") => `color-mix(in oklab, ${color} ${(100 * weight).toFixed(1)}%, var(--c-ground))`;
-const onShade = (weight) => (weight > 0.5 ? "var(--c-on-strong)" : "var(--c-text)");
+// Letters on it: black or white, whichever can be read.
+const onShade = (weight, color) => `oklch(from ${shade(weight, color)} clamp(0, (0.64 - l) * 1000, 1) 0 0)`;
 
 function rgb(element, variable) {
   // The numbers of a color variable, for a canvas.
