@@ -15,10 +15,7 @@ from utils.plots.course_map import course_map
 from utils.plots.layout import KEY, contrast, layout_facts
 from utils.plots.lesson02 import hops_picture, message_picture
 from utils.plots.style import canvas, figure_png
-from utils.widgets.fill_in import fill_in_picture
 from utils.widgets.heads_view import heads_picture
-from utils.widgets.mask_board import mask_picture
-from utils.widgets.next_word import next_word_picture
 
 FEWEST_WORDS, MOST_WORDS = 6, 400
 WORD = "antidisestablishmentarianism"
@@ -127,19 +124,6 @@ def known(count):
     return typed(count, ("the", "dangerous", "of", "economic"))
 
 
-def filled(count, num_masked):
-    masked = list(range(0, count, max(1, count // num_masked)))[:num_masked]
-    guesses = [("word", 0.6), (WORD, 0.2), ("$", 0.002)]
-    return {"tokens": typed(count), "masked": masked, "candidates": [guesses] * len(masked)}
-
-
-def going_on(count):
-    probs = np.linspace(1, 0, 20) / np.linspace(1, 0, 20).sum()
-    tokens = [f"▁{word}" for word in typed(20)]
-    state = {"beginning": " ".join(typed(3)), "written": tokens[:1] * count, "drawn_with": 0.5, "ended": False}
-    return state | {"tokens": tokens, "before": probs, "after": probs}
-
-
 TYPED = {
     "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
     "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
@@ -151,14 +135,6 @@ TYPED = {
         ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
     ),
     "message": lambda: message_picture("There is no such word in the vocabulary. " * 4),
-    "one masked token": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
-    "four masked tokens": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
-    "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),
-    "much written": lambda: next_word_picture(going_on(400), "write on"),
-    "two tokens masked": lambda: mask_picture(["a", WORD], [[True, False]] * 2, [[1.0, 0.0]] * 2, [0.0, 0.1], "masks"),
-    "twelve tokens masked": lambda: mask_picture(
-        known(12), np.tri(12, dtype=bool).tolist(), np.tri(12) / np.tri(12).sum(1, keepdims=True), [0.1] * 12, "masks"
-    ),
     "one head": lambda: heads_picture(weights(3, 3)[None, None], ["a", "b", "c"], title="one head", focus=0),
     "many heads": lambda: heads_picture(
         np.broadcast_to(weights(20, 20), (6, 12, 20, 20)), typed(20), title="many heads", focus=3

@@ -13,11 +13,7 @@ import torch
 
 from tests import (
     test_widgets_beam_tree,
-    test_widgets_fill_in,
     test_widgets_heads_view,
-    test_widgets_mask_board,
-    test_widgets_next_word,
-    test_widgets_removal_board,
     test_widgets_translate_watch,
 )
 from utils import widgets
@@ -56,11 +52,7 @@ def attention_weights(*shape):
 
 WIDGETS = {
     "beam tree": test_widgets_beam_tree.tree_of,
-    "fill in": test_widgets_fill_in.widget,
     "heads": test_widgets_heads_view.view,
-    "mask": test_widgets_mask_board.board,
-    "next word": test_widgets_next_word.widget,
-    "removal": test_widgets_removal_board.board,
     "translate": test_widgets_translate_watch.watch,
     "explore": lambda: widgets.explore(bars_at, "Three bars.", temperature=(0.1, 5.0, 0.1, 1.0), hard=False),
     "attention": lambda: widgets.attention_view(attention_weights(2, 4, 3, 3), TOKENS, title="Self"),
@@ -295,20 +287,11 @@ def test_the_number_beside_a_slider_is_written_without_an_exponent(low, high, sa
 # What a reader types, and what breaks
 
 TYPED = {
-    "fill in": (test_widgets_fill_in.widget, "a green [MASK]", "a new [MASK]"),
-    "next word": (test_widgets_next_word.widget, "a green cat", "a cat"),
     "translate": (test_widgets_translate_watch.watch, "the green cat", "the cat"),
 }
 REFUSED = [
     ("   ", "The sentence is empty: write some words and press Enter."),
     ("the " * 200, "The sentence has 800 letters, more than 400: write a shorter one."),
-]
-REFUSED_BLANKS = [
-    (
-        "return a list",
-        "There is no masked token in this sentence: write [MASK] or __ where the model should predict a token.",
-    ),
-    ("[MASK] " * 5, "The sentence has 5 masked tokens, but this widget shows at most 4: fill some in yourself."),
 ]
 
 
@@ -317,8 +300,7 @@ def test_a_text_that_cannot_be_read_is_answered_with_a_sentence_and_loses_nothin
     make, unknown, good = TYPED[name]
     widget = make()
     before = widget.static()
-    refused = [*REFUSED, *(REFUSED_BLANKS if name == "fill in" else [])]
-    for text, said in [(unknown, "Out of vocabulary: green."), *refused]:
+    for text, said in [(unknown, "Out of vocabulary: green."), *REFUSED]:
         widget._text.value = text
         assert widget._stage.error == said and widget._text.value == text
         assert widget.static() == before
@@ -358,29 +340,9 @@ FAILING = {
         lambda: widgets.beam_tree(fails_second(test_widgets_beam_tree.respond), test_widgets_beam_tree.SENTENCES),
         lambda widget, state: setattr(widget, "width", state),
     ),
-    "mask": (
-        lambda: widgets.mask_board(TOKENS, fails_second(test_widgets_mask_board.layer(3))),
-        lambda widget, state: setattr(widget, "mask", [[True, True, state == 2]] * 3),
-    ),
-    "removal": (
-        lambda: widgets.removal_board(
-            fails_second(test_widgets_removal_board.respond), 3, 2, effect=np.zeros((3, 2)), chance=0
-        ),
-        lambda widget, state: setattr(widget, "on", [[state == 2, True]] * 3),
-    ),
-    "fill in": (
-        lambda: widgets.fill_in(fails_second(test_widgets_fill_in.respond), "return [MASK]"),
-        lambda widget, state: widget.ask("a " * state + "[MASK]"),
-    ),
     "translate": (
         lambda: widgets.translate_watch(fails_second(test_widgets_translate_watch.respond), "the cat"),
         lambda widget, state: widget.translate("cat " * state),
-    ),
-    "next word": (
-        lambda: widgets.next_word(
-            fails_second(test_widgets_next_word.respond), test_widgets_next_word.TOKENS, "the cat"
-        ),
-        lambda widget, state: widget.begin("a " * state),
     ),
 }
 
@@ -399,7 +361,7 @@ def test_a_failure_is_shown_and_raised_and_the_last_picture_stays(name):
     assert stage.error == ""
 
 
-def test_a_page_computes_only_attention_and_gets_every_answer_that_it_cannot_compute():
+def test_a_page_computes_only_attention():
     keys = {"A": (1.0, 2.0), "B": (-1.0, 0.0)}
     points = torch.tensor(list(keys.values()))
 
@@ -415,13 +377,3 @@ def test_a_page_computes_only_attention_and_gets_every_answer_that_it_cannot_com
     assert widgets.plane(dot_product, keys, **controls).page_view()["traits"]["points"][0]["name"] == "A"
     assert widgets.plane(gaussian, keys, **controls).page_view() is None
     assert widgets.plane(lambda x, y: {"weights": [0.5, 0.5]}, keys).page_view() is None
-
-    def accuracy(head_mask):
-        return {"accuracy": head_mask.float().mean()}
-
-    small, large = (
-        widgets.removal_board(accuracy, 2, heads, effect=torch.zeros(2, heads), chance=0) for heads in (3, 5)
-    )
-    stored = small.page_view()["answers"]
-    assert stored["traits"] == ["on"] and len(stored["changes"]) == 2**6 and large.page_view() is None
-    assert stored["changes"]["[[[true,false,false],[false,false,false]]]"]["answer"]["percents"] == "16.7 %"

@@ -28,7 +28,8 @@ def next_token(respond, tokens, prompt, distribution, *, temperature=1.0, top_k=
 
 
 def example():
-    tokens = [f"▁{word}" for word in "the cat dog sees bird old sleeps house and a runs".split()] + ["s", "."]
+    words = ["the", "cat", "dog", "sees", "bird", "old", "sleeps", "house", "and", "a", "runs"]
+    tokens = [*(f"▁{word}" for word in words), "s", "."]
 
     def respond(prompt, new_ids):
         return 2 * np.random.default_rng([len(prompt), *new_ids[-2:]]).normal(size=len(tokens))

@@ -55,6 +55,8 @@ function build(ui) {
   html("span", key).textContent = "masked";
   html("span", key, "course-mask-swatch");
   html("span", key).textContent = `depends on “${names[replaced]}”`;
+  html("span", key, "course-mask-dotted");
+  html("span", key).textContent = "query only";
   const summary = html("p", ui.body, "", { "aria-live": "polite" });
   const detail = html("p", ui.body, "course-mask-detail");
 
@@ -170,10 +172,12 @@ function build(ui) {
         graph.edges.forEach((rows, column) => {
           const edge = rows[i][j];
           const carries = column ? changed[column - 1][j] > 0 : j === replaced;
-          edge.style.display = allowed ? "" : "none";
+          // The query comes from the token itself, also where it may not attend to itself.
+          edge.style.display = allowed || (i === j && row.some(Boolean)) ? "" : "none";
+          edge.style.strokeDasharray = allowed ? "" : "1 5";
           edge.style.stroke = carries ? "var(--c-output)" : "var(--c-strong)";
-          edge.style.strokeWidth = 1 + 5 * weights[column][i][j];
-          edge.style.opacity = 0.25 + 0.7 * weights[column][i][j];
+          edge.style.strokeWidth = allowed ? 1 + 5 * weights[column][i][j] : 2;
+          edge.style.opacity = allowed ? 0.25 + 0.7 * weights[column][i][j] : 0.8;
         });
       }),
     );
