@@ -47,7 +47,7 @@ def test_the_presets_are_what_their_names_say():
     assert (known["causal"] == (columns <= rows)).all()
     assert (known["only itself"] == (columns == rows)).all()
     assert (known["window of 3"] == (abs(columns - rows) <= 1)).all()
-    assert (known["last two are padding"] == (columns < 3)).all()
+    assert (known["padding"] == (columns < 3)).all()
 
 
 def test_the_words_name_the_mask_and_what_changes():

@@ -54,7 +54,7 @@ class MaskBoard(Widget):
             "title": title,
             "tokens": tokens,
             "names": names(tokens),
-            "presets": known,
+            "presets": list(known.items()),
             "replaced": int((x[0] != x[1]).any(-1).nonzero().item()),
             "x": packed(x),
             "projections": packed(torch.stack([torch.stack(list(matrices)) for matrices in projections])),
@@ -72,8 +72,8 @@ class MaskBoard(Widget):
         return {"changed": changed, "weights": all_weights}
 
     def alt(self):
-        tokens, known, mask = self.data["names"], self.data["presets"], self.inputs["mask"]
-        name = next((name for name in known if known[name] == mask), None)
+        tokens, mask = self.data["names"], self.inputs["mask"]
+        name = next((name for name, preset in self.data["presets"] if preset == mask), None)
         rows = [
             f"{query} attends to {chosen(tokens, row) or 'nothing'}" for query, row in zip(tokens, mask, strict=True)
         ]
@@ -93,7 +93,7 @@ def presets(n):
         "causal": columns <= rows,
         "only itself": columns == rows,
         "window of 3": abs(columns - rows) <= 1,
-        "last two are padding": columns < n - 2,  # as queries they still attend
+        "padding": columns < n - 2,  # the last two; as queries they still attend
         "nothing": columns < 0,
     }
     return {name: mask.tolist() for name, mask in known.items()}

@@ -15,9 +15,9 @@ function build(ui) {
   const every = (make) => tokens.map((_, i) => tokens.map((_, j) => make(i, j)));
   let focus = null; // [query, key] under the pointer or the keyboard
 
-  const label = html("span", ui.controls, "course-label");
-  label.textContent = "mask:";
-  const buttons = Object.entries(presets).map(([name, mask]) => button(ui.controls, name, () => ui.setInputs({ mask })));
+  const masks = html("div", ui.controls, "course-choice", { role: "group", "aria-label": "mask" });
+  html("span", masks, "course-label").textContent = "mask:";
+  const buttons = presets.map(([name, mask]) => button(masks, name, () => ui.setInputs({ mask })));
   const choice = html("div", ui.body, "course-choice", { role: "group", "aria-label": "weights of layer" });
   html("span", choice, "course-label").textContent = "weights of layer:";
   const layerButtons = Array.from({ length: layers }, (_, layer) => button(choice, layer + 1, () => ui.setView({ layer })));
@@ -47,16 +47,18 @@ function build(ui) {
     });
   });
   const graph = drawGraph(parts);
-  const key = html("p", ui.body, "course-mask-legend", { "aria-hidden": "true" });
-  html("span", key).textContent = "weight 0";
-  html("span", key, "course-mask-scale");
-  html("span", key).textContent = "1";
-  html("span", key, "course-mask-cell course-mask-masked");
-  html("span", key).textContent = "masked";
-  html("span", key, "course-mask-swatch");
-  html("span", key).textContent = `depends on “${names[replaced]}”`;
-  html("span", key, "course-mask-dotted");
-  html("span", key).textContent = "query only";
+  const legend = html("p", ui.body, "course-mask-legend", { "aria-hidden": "true" });
+  for (const [before, swatch, after] of [
+    ["weight 0", "course-mask-scale", "1"],
+    ["", "course-mask-cell course-mask-masked", "masked"],
+    ["", "course-mask-swatch", `depends on “${names[replaced]}”`],
+    ["", "course-mask-dotted", "query only"],
+  ]) {
+    const item = html("span", legend);
+    item.append(before);
+    html("span", item, swatch);
+    item.append(after);
+  }
   const summary = html("p", ui.body, "", { "aria-live": "polite" });
   const detail = html("p", ui.body, "course-mask-detail");
 
@@ -85,6 +87,7 @@ function build(ui) {
         return box;
       });
     });
+    svg("text", picture, { x: left(layers) + pill + 8, y: HEAD - 10 }).textContent = "change";
     const amounts = tokens.map((_, i) => svg("text", picture, { x: left(layers) + pill + 8, y: middle(i) + 5, class: "course-mask-amount" }));
     return { edges, nodes, amounts };
   }
@@ -157,7 +160,7 @@ function build(ui) {
     const { weights, changed } = ui.answer;
     const { layer } = ui.view;
     const now = JSON.stringify(mask);
-    Object.values(presets).forEach((preset, index) => buttons[index].setAttribute("aria-pressed", JSON.stringify(preset) === now));
+    presets.forEach(([, preset], index) => buttons[index].setAttribute("aria-pressed", JSON.stringify(preset) === now));
     layerButtons.forEach((each, index) => each.setAttribute("aria-pressed", index === layer));
     mask.forEach((row, i) =>
       row.forEach((allowed, j) => {
@@ -186,13 +189,13 @@ function build(ui) {
     );
     graph.amounts.forEach((text, i) => {
       const amount = changed[layers - 1][i];
-      text.textContent = amount > 0 ? `Δ ${amount < 0.005 ? "<0.01" : amount.toFixed(2)}` : "same";
+      text.textContent = amount > 0 ? (amount < 0.005 ? "<0.01" : amount.toFixed(2)) : "none";
       text.classList.toggle("course-mask-moved", amount > 0);
     });
     const count = changed[layers - 1].filter((amount) => amount > 0).length;
     summary.textContent =
       `${mask.flat().filter(Boolean).length} of ${n * n} query-key pairs are allowed. ` +
-      `When “${names[replaced]}” is replaced, ${count} of ${n} outputs change (Δ: by how much).`;
+      `When “${names[replaced]}” is replaced, ${count} of ${n} outputs change.`;
     follow(focus);
   };
 }

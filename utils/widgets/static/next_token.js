@@ -15,9 +15,7 @@ function build(ui) {
       },
       setInputs(changes) {
         stop();
-        const length = "prompt" in changes ? 0 : step();
-        ui.view.step = length;
-        ui.setInputs({ ...changes, length });
+        ask(changes, "prompt" in changes ? 0 : step());
       },
     },
     ui.data.controls,
@@ -32,11 +30,13 @@ function build(ui) {
   const step = () => Math.min(ui.view.step, last());
   const canGoOn = () => step() < last() || (ui.mode() === "kernel" && !ui.answer.end && !ui.error);
 
-  function goTo(target) {
-    if (target <= last()) return ui.setView({ step: target });
-    ui.view.step = target;
-    ui.setInputs({ length: target });
+  function ask(changes, target) {
+    ui.view.step = target; // before the request, which draws
+    ui.setInputs({ length: target, ...changes });
+    ui.setView({ step: target });
   }
+
+  const goTo = (target) => (target <= last() ? ui.setView({ step: target }) : ask({}, target));
 
   function stop() {
     goal = 0;
@@ -66,8 +66,7 @@ function build(ui) {
     again: () => (stop(), goTo(0)),
     reset: () => {
       stop();
-      ui.view.step = ui.data.step;
-      if (ui.mode() === "kernel") ui.setInputs({ ...first });
+      if (ui.mode() === "kernel") ask(first, ui.data.step);
       else ui.setView({ step: ui.data.step });
     },
   };
