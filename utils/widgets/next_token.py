@@ -4,13 +4,13 @@ import numpy as np
 
 from utils.plots.parts import percent
 from utils.plots.style import as_array
-from utils.widgets.base import ReaderError, Widget, checked_text
+from utils.widgets.base import ReaderError, Widget, checked_text, plain
 from utils.widgets.controls import control, menu
 
 SPACE = "▁"  # marks the space before a word in the tokens of a tokenizer
 TOP_K = (1, 2, 3, 5, 10, 20, 50, 100)
 SHOWN = 8  # tokens with bars
-STORED, FIRST = 20, 6  # tokens that are sampled at once, and the tokens that are shown at first
+STORED, FIRST = 12, 6  # tokens that are sampled at once, and those that the text has at first
 MAX_TOKENS = 100
 
 
@@ -46,9 +46,10 @@ def example():
 
 
 class NextToken(Widget):
-    """What `next_token` returns. Inputs: `prompt`, the sampling parameters, `seed`, and `length`, how many tokens to sample.
+    """What `next_token` returns. Inputs: `prompt`, `new_ids` (the tokens sampled so far), the sampling parameters and `seed`.
 
-    The same inputs give the same text. View: `step`, how many of these tokens the page shows.
+    The parameters change the next token only; the same seed and parameters from the start give the same text. View: `step`, the
+    position that a page without Python shows, or None for the last one.
     """
 
     script = "next_token"
@@ -57,8 +58,7 @@ class NextToken(Widget):
         self._respond, self._distribution = respond, distribution
         self._tokens = [str(token).replace(SPACE, " ") for token in tokens]
         self._eos_ids = set(map(int, eos_ids))
-        self._sampled = None  # the inputs that the lists below belong to
-        self._logits = {}  # of every beginning of the text that was sampled last
+        self._prompt, self._logits, self._steps = None, {}, {}  # the last two by the ids sampled before
         options = [("all", None), *((str(k), k) for k in sorted({*TOP_K, inputs["top_k"]} - {None}))]
         controls = [
             control("prompt", inputs["prompt"], "your prompt")[0],
@@ -67,73 +67,90 @@ class NextToken(Widget):
             control("top_p", (0.05, 1.0, 0.05, inputs["top_p"]), "top-p")[0],
             control("seed", (0, 99, 1, 0))[0],
         ]
-        first = {**inputs, "seed": 0, "length": STORED}
-        data = {"title": title, "controls": controls, "first": first, "step": FIRST, "vocab_size": len(self._tokens)}
-        super().__init__(data, first, {"step": FIRST})
+        first = {**inputs, "seed": 0, "new_ids": []}
+        ahead = self.respond(**first)  # a page without Python can go on as far as this
+        while len(ahead["steps"]) <= STORED and not ahead["end"]:
+            ahead = self.respond(**{**first, "new_ids": [step["id"] for step in ahead["steps"]]})
+        first["new_ids"] = [step["id"] for step in ahead["steps"][:FIRST]]
+        data = {"title": title, "controls": controls, "first": first, "vocab_size": len(self._tokens)}
+        super().__init__(data, first, {"step": None})
+        self.answer = plain(ahead)
 
-    def respond(self, prompt, temperature, top_k, top_p, seed, length):
-        """steps: for each position the distribution and the token sampled from it, from 0 to `length`; fewer if the text ends."""
-        settings = (checked_text(prompt), temperature, top_k, None if top_p > 0.999 else top_p, seed)
-        if settings != self._sampled:
-            if not self._sampled or prompt != self._sampled[0]:
-                self._logits = {}
-            self._sampled, self._new_ids, self._steps = settings, [], []
-        end = ""
-        while len(self._steps) <= length and not end:
-            if self._new_ids and self._new_ids[-1] in self._eos_ids:
-                end = "The text has ended."
-            elif len(self._steps) == MAX_TOKENS:
-                end = f"This widget samples at most {MAX_TOKENS} tokens."
-            else:
-                end = self._sample(*settings)
-        return {"steps": self._steps[: length + 1], "end": end}
+    def respond(self, prompt, new_ids, temperature, top_k, top_p, seed):
+        """steps: for each position the distribution and the token sampled from it, up to the next token; end: why there is none."""
+        if checked_text(prompt) != self._prompt:
+            self._prompt, self._logits, self._steps = prompt, {}, {}
+        parameters = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        steps = []
+        for position, token in enumerate([*new_ids, None]):
+            before = tuple(new_ids[:position])
+            if token is None and (end := self._end(before)):
+                return {"steps": steps, "end": end}
+            # Earlier tokens keep the distribution that they were sampled from.
+            if token is None or self._steps.get(before, {}).get("id") != token:
+                self._steps[before] = self._sample(before, parameters, seed, token)
+            steps.append(self._steps[before])
+        return {"steps": steps, "end": ""}
 
-    def _sample(self, prompt, temperature, top_k, top_p, seed):
-        """Sample one more token; the sentence that says why there is none, or ""."""
-        position, beginning = len(self._new_ids), tuple(self._new_ids)
-        if beginning not in self._logits:
-            # What was sampled with other parameters and then went on differently is not needed again.
-            self._logits = {ids: logits for ids, logits in self._logits.items() if ids == beginning[: len(ids)]}
-            try:
-                self._logits[beginning] = self._respond(prompt, list(beginning))
-            except ValueError as problem:
-                message = str(problem) or "The model cannot continue this text."
-                if position:
-                    return message
-                raise ReaderError(message) from problem
-        logits = checked_logits(self._logits[beginning], len(self._tokens))
+    def _end(self, new_ids):
+        """Why nothing can be sampled after these tokens, or ""; asks the model if something can."""
+        if new_ids and new_ids[-1] in self._eos_ids:
+            return "The text has ended."
+        if len(new_ids) >= MAX_TOKENS:
+            return f"This widget samples at most {MAX_TOKENS} tokens."
+        try:
+            self._next_logits(new_ids)
+        except ValueError as problem:
+            message = str(problem) or "The model cannot continue this text."
+            if new_ids:
+                return message
+            raise ReaderError(message) from problem
+        return ""
+
+    def _next_logits(self, new_ids):
+        if new_ids not in self._logits:
+            # Of another text with the same prompt, only the common beginning is needed again.
+            for cache in (self._logits, self._steps):
+                for ids in [ids for ids in cache if ids != new_ids[: len(ids)]]:
+                    del cache[ids]
+            self._logits[new_ids] = self._respond(self._prompt, list(new_ids))
+        return self._logits[new_ids]
+
+    def _sample(self, new_ids, parameters, seed, token):
+        """The distribution after these tokens, and the token sampled from it (or the one given)."""
+        given = self._next_logits(new_ids)
+        logits = checked_logits(given, len(self._tokens))
         before = softmax(logits)
+        temperature, top_k, top_p = parameters.values()
         if temperature == 0:
             after = np.eye(len(logits))[logits.argmax()]
         else:
-            after = self._distribution(self._logits[beginning], temperature, top_k, top_p)
+            after = self._distribution(given, temperature, top_k, None if top_p > 0.999 else top_p)
             after = checked_probs(after, len(self._tokens))
-        token = drawn(after, seed, position)
+        token = drawn(after, seed, len(new_ids)) if token is None else token
         top = np.argsort(-before, kind="stable")[:SHOWN]
-        self._new_ids.append(token)
-        self._steps.append(
-            {
-                "token": self._tokens[token],
-                "probs": rounded([before[token], after[token]]),
-                "candidates": [[self._tokens[index], *rounded([before[index], after[index]])] for index in top],
-                "others": rounded([1 - before[top].sum(), 1 - after[top].sum()]),
-                "kept": [int((after > 0).sum()), *rounded([before[after > 0].sum()])],
-            }
-        )
-        return ""
+        return {
+            "id": token,
+            "token": self._tokens[token],
+            "probs": rounded([before[token], after[token]]),
+            "candidates": [[self._tokens[index], *rounded([before[index], after[index]])] for index in top],
+            "others": rounded([1 - before[top].sum(), 1 - after[top].sum()]),
+            "kept": [int((after > 0).sum()), *rounded([before[after > 0].sum()])],
+            "parameters": parameters,
+        }
 
     def alt(self):
-        inputs, steps, shown = self.inputs, self.answer["steps"], self.view["step"]
-        text = inputs["prompt"] + "".join(step["token"] for step in steps[:shown])
+        inputs, steps, count = self.inputs, self.answer["steps"], len(self.inputs["new_ids"])
+        text = inputs["prompt"] + "".join(step["token"] for step in steps[:count])
         parts = [
             self.data["title"],
-            f"“{text}”: the prompt and {min(shown, len(steps))} sampled tokens.",
+            f"“{text}”: the prompt and {count} sampled tokens.",
             f"Temperature {inputs['temperature']}, top-k {inputs['top_k'] or 'all'}, top-p {inputs['top_p']}, seed {inputs['seed']}.",
         ]
-        if shown < len(steps):
+        if count < len(steps):
             listed = (
                 f"“{token}” {percent(before)} ({percent(after) if after else 'cut'})"
-                for token, before, after in steps[shown]["candidates"]
+                for token, before, after in steps[count]["candidates"]
             )
             parts.append(f"Next token, the model's probability (after the sampling parameters): {', '.join(listed)}.")
         return " ".join(part for part in parts if part)

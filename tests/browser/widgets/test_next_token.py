@@ -4,22 +4,22 @@ import nbformat
 
 from tests.browser.operate import act, look, press, state_of, until
 from tests.browser.widgets.stored import open_stored
-from utils.widgets.next_token import STORED, example
+from utils.widgets.next_token import FIRST, STORED, example
 
 
-def text_of(prompt, answer, count):
-    return prompt + "".join(step["token"] for step in answer["steps"][:count])
+def text_of(steps, count):
+    return "the old cat" + "".join(step["token"] for step in steps[:count])
 
 
 def test_the_stored_text_can_be_stepped_through_and_played_to_its_end(chromium):
-    widget, python = open_stored(chromium, example()), example()
+    widget, steps = open_stored(chromium, example()), example().answer["steps"]
     text, figure = widget.locator(".course-next-text"), widget.locator(".course-next-figure")
-    assert look(widget)["mode"] == "frozen"
+    assert look(widget)["mode"] == "frozen" and text.inner_text() == text_of(steps, FIRST)
     for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight"):
         press(figure, key)
-    assert text.inner_text() == text_of("the old cat", python.answer, 2) and state_of(widget)["step"] == 2
-    numbers = widget.locator(".course-next-number").all_inner_texts()
-    assert numbers[0].startswith(f"{100 * python.answer['steps'][2]['candidates'][0][1]:.0f} %")
+    assert text.inner_text() == text_of(steps, 2)
+    before = steps[2]["candidates"][0][1]
+    assert widget.locator(".course-next-number").first.inner_text().startswith(f"{100 * before:.0f} % →")
     text.locator("[data-index='0']").hover()
     assert widget.locator(".course-next-detail").inner_text().startswith("Token ␣")
     widget.get_by_role("button", name="Play").click()
@@ -28,7 +28,7 @@ def test_the_stored_text_can_be_stepped_through_and_played_to_its_end(chromium):
     widget.page.close()
 
 
-def test_with_a_kernel_the_text_follows_the_parameters(lab, chromium, tmp_path):
+def test_with_a_kernel_the_text_goes_on_and_parameters_change_what_comes_next(lab, chromium, tmp_path):
     cell = nbformat.v4.new_code_cell("from utils.widgets.next_token import example\n\nexample()")
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=kernel), tmp_path / "sampling.ipynb")
@@ -36,24 +36,23 @@ def test_with_a_kernel_the_text_follows_the_parameters(lab, chromium, tmp_path):
     notebook.run_all()
     widget, python = notebook.page.locator(".course-next_token"), example()
     until(widget.count, lambda count: count == 1, "the widget is not drawn")
-    for name in ("Sample 20", "Sample 20"):  # the first goes beyond what was sampled at once
-        before = state_of(widget)["step"]
-        widget.get_by_role("button", name=name).click()
-        until(
-            lambda: state_of(widget)["step"], lambda step, goal=before + 20: step == goal, "20 tokens were not sampled"
-        )
+
+    def sampled():
+        return state_of(widget)["new_ids"]
+
+    widget.get_by_role("button", name="Sample 20").click()
+    until(sampled, lambda ids: len(ids) == FIRST + 20, "20 tokens were not sampled")
     act(widget, "temperature", lambda: press(widget.get_by_label("temperature"), "Home"))
-    now = state_of(widget)
-    count = now.pop("step")
-    assert now["temperature"] == 0 and now["length"] == count == 46
-    expected = text_of("the old cat", python.respond(**now), count)
+    for count in range(FIRST, FIRST + 20):
+        python.set(new_ids=sampled()[:count])
+    python.set(new_ids=sampled(), temperature=0)
+    expected = text_of(python.answer["steps"], FIRST + 20)
     until(widget.locator(".course-next-text").inner_text, lambda text: text == expected, "another text is shown")
-    act(
-        widget,
-        "prompt",
-        lambda: (widget.get_by_role("textbox").fill("a dog"), press(widget.get_by_role("textbox"), "Enter")),
-    )
-    assert state_of(widget)["step"] == 0
+    assert widget.locator(".course-next-number").first.inner_text().endswith("→ 100 %")
+    widget.get_by_role("button", name="Play").click()
+    until(sampled, lambda ids: len(ids) >= FIRST + 22, "Play does not go on")
+    act(widget, "seed", lambda: press(widget.get_by_label("seed"), "End"))
+    assert sampled() == []
     act(widget, "Reset", lambda: widget.get_by_role("button", name="Reset").click())
-    assert state_of(widget) == {**python.inputs, **python.view}
+    assert state_of(widget) == {**python.data["first"], "step": None}
     notebook.close()

@@ -7,15 +7,17 @@ const visible = (token) => token.replace(/^ +| +$/g, (spaces) => "␣".repeat(sp
 
 function build(ui) {
   const { first, vocab_size } = ui.data;
-  // The text follows the parameters: what is sampled again is as long as what is shown, and a new prompt starts again.
+  const live = () => ui.mode() === "kernel";
+  // A stored step shows the parameters that it was sampled with. A new prompt or seed starts again.
   const showControls = addControls(
     {
       get inputs() {
-        return ui.inputs;
+        return live() ? ui.inputs : { ...ui.inputs, ...ui.answer.steps[step()]?.parameters };
       },
       setInputs(changes) {
-        stop();
-        ask(changes, "prompt" in changes ? 0 : step());
+        const restart = "prompt" in changes || "seed" in changes;
+        if (restart) stop();
+        ui.setInputs(restart ? { ...changes, new_ids: [] } : changes);
       },
     },
     ui.data.controls,
@@ -26,17 +28,12 @@ function build(ui) {
   let timer = null;
   ui.onRemove(() => clearTimeout(timer));
 
+  const wanted = () => (live() ? null : ui.view.step) ?? ui.inputs.new_ids.length;
   const last = () => ui.answer.steps.length - (ui.answer.end ? 0 : 1); // the last step that can be shown now
-  const step = () => Math.min(ui.view.step, last());
-  const canGoOn = () => step() < last() || (ui.mode() === "kernel" && !ui.answer.end && !ui.error);
-
-  function ask(changes, target) {
-    ui.view.step = target; // before the request, which draws
-    ui.setInputs({ length: target, ...changes });
-    ui.setView({ step: target });
-  }
-
-  const goTo = (target) => (target <= last() ? ui.setView({ step: target }) : ask({}, target));
+  const step = () => Math.min(wanted(), last());
+  const canGoOn = () => (live() ? !ui.error && step() < ui.answer.steps.length : step() < last());
+  const goTo = (target) =>
+    live() ? ui.setInputs({ new_ids: ui.answer.steps.slice(0, target).map(({ id }) => id) }) : ui.setView({ step: target });
 
   function stop() {
     goal = 0;
@@ -66,8 +63,8 @@ function build(ui) {
     again: () => (stop(), goTo(0)),
     reset: () => {
       stop();
-      if (ui.mode() === "kernel") ask(first, ui.data.step);
-      else ui.setView({ step: ui.data.step });
+      if (live()) ui.setInputs(first);
+      else ui.setView({ step: null });
     },
   };
 
@@ -158,7 +155,7 @@ function build(ui) {
     buttons.play.setAttribute("aria-pressed", goal === Infinity);
     if (goal && (shown >= goal || !canGoOn())) stop();
     // Go on once the answer to the last request is here.
-    if (goal && timer === null && shown === ui.view.step) timer = setTimeout(goOn, pace);
+    if (goal && timer === null && shown === wanted()) timer = setTimeout(goOn, pace);
   };
 }
 
