@@ -916,7 +916,7 @@ ablation_board(
     effect=effects[0],
     baseline=trained["baseline"],
     baseline_name="most frequent form",
-    what="of the words with several forms",
+    what="of the words with several forms correct",
     title="Which heads does the model need?",
 )
 

@@ -17,18 +17,18 @@ def respond(head_mask):
 
 
 def board():
-    names = {"baseline_name": "most frequent", "what": "of the words", "title": "Heads?"}
+    names = {"baseline_name": "most frequent", "what": "of the words correct", "title": "Heads?"}
     return widgets.ablation_board(respond, ["the", "cat"], effect=-WORTH, baseline=0.3, **names)
 
 
 def test_the_words_say_which_heads_are_ablated_and_what_changes():
     widget = board()
     assert widget.alt().startswith(
-        "Heads? Ablated: no head. Accuracy 80.0 % of the words; with all heads 80.0 %, most frequent 30.0 %."
+        "Heads? Ablated: no head. 80.0 % of the words correct; with all heads 80.0 %, most frequent 30.0 %."
     )
     widget.set(head_mask=[[1, 0], [0, 1]])
     assert widget.alt() == (
-        "Heads? Ablated: layer 1 head 2, layer 2 head 1. Accuracy 40.0 % of the words; with all heads 80.0 %, most frequent 30.0 %. "
+        "Heads? Ablated: layer 1 head 2, layer 2 head 1. 40.0 % of the words correct; with all heads 80.0 %, most frequent 30.0 %. "
         "Predictions that change: cat chat → chatte. Each head ablated alone, in points: 0.0 −30.0; −10.0 −20.0."
     )
 

@@ -77,7 +77,7 @@ class AblationBoard(Widget):
         parts = [
             data["title"],
             f"Ablated: {heads or 'no head'}.",
-            f"Accuracy {percents(answer['accuracy'])} {data['what']}; with all heads {percents(full)}, "
+            f"{percents(answer['accuracy'])} {data['what']}; with all heads {percents(full)}, "
             f"{data['baseline_name']} {percents(data['baseline'])}.",
             f"Predictions that change: {', '.join(changed)}." if changed else "",
             f"Each head ablated alone, in points: {'; '.join(' '.join(map(points, row)) for row in data['effect'])}.",
