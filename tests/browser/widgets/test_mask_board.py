@@ -17,7 +17,7 @@ def board(chromium):
 
 def shown(board):
     """The numbers in the cells of the grid, and beside the outputs."""
-    texts = (board.locator(f".course-mask-{kind}").all_text_contents() for kind in ("cell", "amount"))
+    texts = (board.locator(f".course-mask-{kind}").all_text_contents() for kind in ("cell", "amount[data-output]"))
     return [[0 if text in ("", "none") else float(text.strip("<")) for text in row] for row in texts]
 
 

@@ -87,8 +87,8 @@ function build(ui) {
         return box;
       });
     });
-    svg("text", picture, { x: left(layers) + pill + 8, y: HEAD - 10 }).textContent = "change";
-    const amounts = tokens.map((_, i) => svg("text", picture, { x: left(layers) + pill + 8, y: middle(i) + 5, class: "course-mask-amount" }));
+    svg("text", picture, { x: left(layers) + pill + 8, y: HEAD - 10, class: "course-mask-amount" }).textContent = "change";
+    const amounts = tokens.map((_, i) => svg("text", picture, { x: left(layers) + pill + 8, y: middle(i) + 5, class: "course-mask-amount", "data-output": i }));
     return { edges, nodes, amounts };
   }
 
@@ -177,10 +177,10 @@ function build(ui) {
           const carries = column ? changed[column - 1][j] > 0 : j === replaced;
           // The query comes from the token itself, also where it may not attend to itself.
           edge.style.display = allowed || (i === j && row.some(Boolean)) ? "" : "none";
-          edge.style.strokeDasharray = allowed ? "" : "1 5";
+          edge.style.strokeDasharray = allowed ? "" : "0 6";
           edge.style.stroke = carries ? "var(--c-output)" : "var(--c-strong)";
-          edge.style.strokeWidth = allowed ? 1 + 5 * weights[column][i][j] : 2;
-          edge.style.opacity = allowed ? 0.25 + 0.7 * weights[column][i][j] : 0.8;
+          edge.style.strokeWidth = allowed ? 1 + 5 * weights[column][i][j] : 3.5;
+          edge.style.opacity = allowed ? 0.25 + 0.7 * weights[column][i][j] : 1;
         });
       }),
     );
