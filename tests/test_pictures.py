@@ -1,4 +1,4 @@
-"""The picture rules, on the very pictures that lessons show and on what readers can make of them."""
+"""The picture rules, on the very pictures that lessons show."""
 
 import base64
 import io
@@ -9,16 +9,13 @@ import pytest
 from PIL import Image
 
 from tests.browser import lessons
-from tests.picture_rules import broken_rules, rules_broken_by
-from utils.plots import lesson03, show
+from tests.picture_rules import rules_broken_by
+from utils.plots import show
 from utils.plots.course_map import course_map
 from utils.plots.layout import KEY, contrast, layout_facts
-from utils.plots.lesson02 import hops_picture, message_picture
 from utils.plots.style import canvas, figure_png
-from utils.widgets.heads_view import heads_picture
 
 FEWEST_WORDS, MOST_WORDS = 6, 400
-WORD = "antidisestablishmentarianism"
 
 
 def pictures_of(name):
@@ -105,43 +102,3 @@ def test_show_gives_a_picture_and_its_alt_text_as_one_output(capsys, monkeypatch
 def test_a_picture_without_alt_text_is_refused(alt, error):
     with pytest.raises(error, match="describe .*what the figure shows"):
         figure_png(course_map(), alt)
-
-
-# Pictures of what readers type and choose
-
-
-def weights(rows, columns):
-    scores = np.exp(np.random.default_rng(0).normal(size=(rows, columns)))
-    return scores / scores.sum(-1, keepdims=True)
-
-
-def typed(count, words=("a", "the", WORD, "$x_1$")):
-    return [words[index % len(words)] for index in range(count)]
-
-
-def known(count):
-    """Words of a corpus, where others are refused."""
-    return typed(count, ("the", "dangerous", "of", "economic"))
-
-
-TYPED = {
-    "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
-    "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
-    "decoding step": lambda: lesson03.decoding_step(
-        known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
-    ),
-    "decoding step without attention": lambda: lesson03.decoding_step(["a"], None, [], [("b", 1.0)], "word 1"),
-    "story": lambda: hops_picture(
-        ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
-    ),
-    "message": lambda: message_picture("There is no such word in the vocabulary. " * 4),
-    "one head": lambda: heads_picture(weights(3, 3)[None, None], ["a", "b", "c"], title="one head", focus=0),
-    "many heads": lambda: heads_picture(
-        np.broadcast_to(weights(20, 20), (6, 12, 20, 20)), typed(20), title="many heads", focus=3
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TYPED)
-def test_the_picture_of_what_a_reader_types_keeps_the_rules(name):
-    assert broken_rules(TYPED[name]()) == []

@@ -46,13 +46,13 @@ from utils.build.results import Table, stored
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.models.positions import LearnedPositions, periods
-from utils.plots import figures, show
 from utils.plots import lesson04 as pictures
+from utils.plots import show
 from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import explore, mask_board, menu
+from utils.widgets import attention_view, charts, explore, lesson_charts, mask_board, menu
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -265,18 +265,17 @@ print(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def dk_figure(d_k, seed):
+def weights_at(d_k, seed):
     generator = torch.Generator().manual_seed(seed)
     query, keys = torch.randn(d_k, generator=generator), torch.randn(24, d_k, generator=generator)
-    raw = keys @ query
-    scaled = raw / d_k**0.5
-    return pictures.dk_picture(raw, scaled, raw.softmax(0), scaled.softmax(0), d_k)
+    return lesson_charts.scaled_weights(keys @ query, d_k)
 
 
 explore(
-    dk_figure,
+    weights_at,
     alt="Attention weights of one query over 24 random keys, with and without the division by the square root of d_k.",
-    d_k=[256, 4, 16, 64, 1024],
+    labels={"d_k": "d_k"},
+    d_k=menu([4, 16, 64, 256, 1024], start=256),
     seed=(0, 20, 1, 0),
 )
 
@@ -397,16 +396,17 @@ print(f"sinusoidal positions: accuracy {order_accuracy(with_sinusoids):.1%} (one
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def position_figure(length, dim):
-    return pictures.position_pattern(
-        sinusoidal_positions(length, dim),
-        "High frequencies on the left, low frequencies on the right",
+def position_pattern(length, dim):
+    title = "High frequencies on the left, low frequencies on the right"
+    return charts.heat(
+        sinusoidal_positions(length, dim), title, xlabel="component", ylabel="position"
     )
 
 
 explore(
-    position_figure,
+    position_pattern,
     alt="Sinusoidal positions as a heat map, a row for each position and a column for each component.",
+    page="positions",
     length=(8, 128, 8, 64),
     dim=menu([16, 32, 64], start=64),
 )
@@ -936,29 +936,24 @@ print(f"held-out loss of your model: {loss:.3f} nats")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it attend to?
 #
-# The attention map of the first layer on held-out text:
+# The attention maps of both layers, first on held-out text. Type a text of your own.
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-window, positions = corpus.held_out[:1, :24], torch.arange(24)
-with torch.no_grad():
-    _, attention_weights = model(window)
-layer1 = attention_weights[0][0]  # (24, 24)
+def attend_to_text(text):
+    token_ids = corpus.tokenizer.encode(text)
+    if (token_ids == 0).any():
+        raise ValueError("The text has a character that the model does not know.")
+    with torch.no_grad():
+        _, attention_weights = model(token_ids.unsqueeze(0))
+    return {"weights": torch.stack(attention_weights), "target": list(text)}  # (2, 1, n, n)
+
+
+window = corpus.tokenizer.decode(corpus.held_out[0, :24])
+layer1, positions = attend_to_text(window)["weights"][0, 0], torch.arange(24)
 distance = (layer1 * (positions.unsqueeze(1) - positions)).sum(-1).mean()
-characters = [
-    character.replace(" ", "␣").replace("\n", "⏎")
-    for character in corpus.tokenizer.decode(window[0])
-]
-show(
-    figures.heat_map(
-        layer1,
-        characters,
-        characters,
-        f"Here the first layer attends {distance:.1f} characters back on average",
-        row_axis="query",
-        column_axis="key",
-    ),
-    alt="Attention map of a trained causal language model on a held-out text: lower triangular, with most weight near the diagonal.",
-)
+print(f"here the first layer attends {distance:.1f} characters back on average")
+attention_view(attend_to_text, text=window, title="What the language model attends to")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compared with n-gram models

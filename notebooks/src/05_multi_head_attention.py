@@ -51,7 +51,7 @@ from utils.plots.lesson04 import order_bars
 from utils.plots.text import digits
 from utils.training import chains, depth, story_encoder
 from utils.training import heads as experiments
-from utils.widgets import ablation_board, heads_view
+from utils.widgets import ablation_board, attention_view
 
 torch.manual_seed(5)
 torch.set_num_threads(1)
@@ -890,10 +890,21 @@ two_layers.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All layers and heads
 #
-# Point at a word to follow it through all heads. A click enlarges a map.
+# Point at a word to follow it through all heads. A click on a thumbnail enlarges it. Type a sentence with words of lesson 03.
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-heads_view(prediction["weights"], sentence, title="two layers, four heads", focus=1)
+def all_heads(sentence):
+    words = sentence.split()
+    return {
+        "weights": experiments.predict_forms(tagger, data, words)["weights"],  # (2, 4, n, n)
+        "target": words,
+    }
+
+
+attention_view(
+    all_heads, sentence=" ".join(sentence), focus=sentence[1], title="Two layers of four heads"
+)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Ablate heads

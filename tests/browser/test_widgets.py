@@ -3,17 +3,16 @@
 import json
 import math
 
-import nbformat
 import pytest
 
 from tests.browser.contrast import unreadable
-from tests.browser.lab import CURRENT, errors
-from tests.browser.operate import KIND, WIDGETS, Operated, look, operate, operate_widget, until
+from tests.browser.examples import NAMES, open_examples, reopen
+from tests.browser.lab import errors
+from tests.browser.operate import KIND, WIDGETS, Operated, look, operate, operate_widget
 from tests.browser.reach import nameless, unreachable
 from utils.widgets import registry
 from utils.widgets.base import page_script, plain
 
-NAMES = [module.__name__.rpartition(".")[2] for module in registry.MODULES]
 FROZEN = "Run this cell to activate the widget."
 # The broken-link icon that ipywidgets puts before a widget without its kernel.
 ICONS = """() => [...document.querySelectorAll(".jupyter-widgets-disconnected")]
@@ -21,19 +20,8 @@ ICONS = """() => [...document.querySelectorAll(".jupyter-widgets-disconnected")]
 
 
 @pytest.fixture(scope="module")
-def live(lab, chromium, tmp_path_factory):
-    """A notebook with an example of every widget, all cells run."""
-    cells = [nbformat.v4.new_code_cell(f"from utils.widgets.{name} import example\n\nexample()") for name in NAMES]
-    path = tmp_path_factory.mktemp("widgets") / "widgets.ipynb"
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
-    notebook = lab.open(chromium, lab.add(path))
-    assert errors(notebook.run_all()) == []
-    until(
-        notebook.page.locator(f"{WIDGETS}[data-count]").count,
-        lambda count: count == len(NAMES),
-        "not every widget is drawn",
-    )
+def live(lab, chromium):
+    notebook = open_examples(lab, chromium)
     yield notebook
     notebook.close()
 
@@ -96,12 +84,7 @@ def close(found, expected) -> bool:
 
 @pytest.fixture(scope="module")
 def reopened(live, operated):
-    """The same notebook, saved, its kernel stopped, and the page loaded again."""
-    page = live.page
-    page.evaluate(f"async () => {{ await {CURRENT}.context.save(); await {CURRENT}.sessionContext.shutdown(); }}")
-    page.reload()
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    until(page.locator(f"{WIDGETS}[data-count]").count, lambda count: count == len(NAMES), "not every widget came back")
+    reopen(live)
     return live
 
 
