@@ -813,32 +813,19 @@ print("MultiheadAttention with `~mask`, zero after i: ", bool((by_module[0][~mas
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Paint a mask
 #
-# A mask is a directed graph. Click cells, paint, or choose a preset. The right side shows, for two layers, which outputs change when *cat* is
-# replaced, and the attention weights of the second layer.
+# A mask is a directed graph. Click cells, paint, or choose a preset. On the right the graph is unrolled over two layers: orange is what changes when
+# *cat* is replaced.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 tokens = ["the", "cat", "sees", "the", "bird", "fly"]
-x = torch.randn(1, 6, 8)
-replaced = x.clone()
-replaced[0, 1] = torch.randn(8)  # another word instead of "cat"
+x = torch.randn(1, 6, 8).repeat(2, 1, 1)
+x[1, 1] = torch.randn(8)  # another word instead of "cat"
 layers = nn.ModuleList([SelfAttention(8, 8), SelfAttention(8, 8)]).requires_grad_(False)
 for parameter in layers.parameters():
     parameter.mul_(3)  # untrained attention is almost uniform; larger projections make it visible
-
-
-def respond(mask, x=x, replaced=replaced, layers=layers):
-    def encode(x):
-        for layer in layers:
-            x, weights = layer(x, mask)
-        return x, weights
-
-    with torch.no_grad():
-        (output, weights), (output_replaced, _) = encode(x), encode(replaced)
-    return {"changed": (output - output_replaced)[0].norm(dim=-1), "weights": weights[0]}
-
-
-title, compared = "which token may attend to which", "when “cat” becomes another word"
-mask_board(tokens, respond, start="causal", title=title, compared=compared)
+projections = [(layer.query.weight, layer.key.weight, layer.value.weight) for layer in layers]
+title = "Which token may attend to which?"
+mask_board(tokens, layers, x, projections=projections, start="causal", title=title)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for a mask in which *fly* depends on *cat* without attending to it: it takes a second layer and a token in between.

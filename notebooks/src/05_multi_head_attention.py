@@ -51,7 +51,7 @@ from utils.plots.lesson04 import order_bars
 from utils.plots.text import digits
 from utils.training import chains, depth, story_encoder
 from utils.training import heads as experiments
-from utils.widgets import attention_view, removal_board
+from utils.widgets import ablation_board, attention_view
 
 torch.manual_seed(5)
 torch.set_num_threads(1)
@@ -909,27 +909,26 @@ attention_view(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Ablate heads
 #
-# Switch heads off and see which words go wrong.
+# Switch heads off and see which predictions change.
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-
-
 def respond(head_mask):
-    ablated = experiments.predict_forms(tagger, data, sentence, head_mask)
-    rows = zip(sentence, ablated["forms"], prediction["forms"], ablated["ambiguous"], strict=True)
-    detail = [(word, form, form == whole) for word, form, whole, ambiguous in rows if ambiguous]
-    return {"accuracy": experiments.form_accuracy(tagger, data, head_mask), "detail": detail}
+    forms = experiments.predict_forms(tagger, data, sentence, head_mask)["forms"]
+    return {
+        "accuracy": experiments.form_accuracy(tagger, data, head_mask),
+        "predictions": forms,
+    }
 
 
-removal_board(
+ablation_board(
     respond,
-    2,
-    4,
-    title="which heads does it need?",
+    sentence,
     effect=effects[0],
-    chance=trained["baseline"],
-    chance_name="most frequent form",
-    what="of the words with several forms",
+    baseline=trained["baseline"],
+    baseline_name="most frequent form",
+    what="of the words with several forms correct",
+    title="Which heads does the model need?",
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}

@@ -44,13 +44,14 @@ from utils.build.results import ranged, stored
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention, sparse_attention
 from utils.models.attention import MultiHeadAttention, causal_mask
+from utils.models.decoding import next_token_probs
 from utils.models.layers import SwiGLU
 from utils.models.pretrained import LLAMA, chat_prompt, load_smollm2
 from utils.plots import lesson09 as pictures
 from utils.plots import show
 from utils.plots.text import digits as rounded
 from utils.training import costs, digits, distributed, in_context, modifications, profiling, scaling
-from utils.widgets import explore, lesson_charts, log_range, next_word
+from utils.widgets import explore, lesson_charts, log_range, next_token
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -892,15 +893,15 @@ speed.table(
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 if smol:
-    view = next_word(
+    view = next_token(
         smol.responder(),
         smol.tokenizer.tokens(range(len(smol.tokenizer))),
         "The robot opened the door and",
+        next_token_probs,
         temperature=0.7,
         top_p=0.9,
         eos_ids=smol.eos_ids,
-        text_of=lambda prompt, generated: prompt + smol.tokenizer.decode(generated),
-        title="a published language model on the blocks of this course",
+        title="A published language model on the blocks of this course",
     )
 view if smol else None
 

@@ -109,11 +109,6 @@ def heat_map(
     return figure
 
 
-def weight_text(weight):
-    """Distinguishes a masked weight, exactly 0, from a small one."""
-    return "0" if weight == 0 else "<0.01" if weight < 0.005 else f"{weight:.2f}"
-
-
 def effect_colors(effect):
     """(faces, text colors) as hex: the larger the effect, the stronger the face; text in black or white, for contrast."""
     scale = max(abs(effect).max(), MIN_SCALE)

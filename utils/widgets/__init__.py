@@ -4,6 +4,7 @@ Take arrays, strings and functions and know nothing of models. `static/` holds t
 """
 
 from utils.widgets import charts, lesson_charts
+from utils.widgets.ablation_board import ablation_board
 from utils.widgets.attention_view import attention_view
 from utils.widgets.base import ReaderError
 from utils.widgets.beam import beam_tree
@@ -12,13 +13,13 @@ from utils.widgets.decoding import decoding_view
 from utils.widgets.explore import explore
 from utils.widgets.fill_in import fill_in
 from utils.widgets.guess import guess_weights
-from utils.widgets.mask_board import mask_board, mask_picture
-from utils.widgets.next_word import next_word
+from utils.widgets.mask_board import mask_board
+from utils.widgets.next_token import next_token
 from utils.widgets.plane import plane
-from utils.widgets.removal_board import removal_board
 
 __all__ = [
     "ReaderError",
+    "ablation_board",
     "attention_view",
     "beam_tree",
     "charts",
@@ -29,9 +30,7 @@ __all__ = [
     "lesson_charts",
     "log_range",
     "mask_board",
-    "mask_picture",
     "menu",
-    "next_word",
+    "next_token",
     "plane",
-    "removal_board",
 ]

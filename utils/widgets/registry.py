@@ -6,6 +6,18 @@ which both must agree.
 
 from importlib import import_module
 
-NAMES = ("attention_view", "beam", "decoding", "explore", "feedback", "guess", "quiz")
+NAMES = (
+    "ablation_board",
+    "attention_view",
+    "beam",
+    "decoding",
+    "explore",
+    "feedback",
+    "fill_in",
+    "guess",
+    "mask_board",
+    "next_token",
+    "quiz",
+)
 # By name: the package exports functions with the names of some modules.
 MODULES = tuple(import_module(f"utils.widgets.{name}") for name in NAMES)

@@ -300,7 +300,8 @@ function minus(text) {
 }
 
 function percent(probability) {
-  return probability > 0 && probability < 0.005 ? "<1 %" : `${(100 * probability).toFixed(0)} %`;
+  if (probability > 0 && probability < 0.005) return "<1 %";
+  return probability >= 0.995 && probability < 0.99995 ? ">99 %" : `${(100 * probability).toFixed(0)} %`;
 }
 
 function softmax(scores, temperature = 1) {
@@ -341,7 +342,8 @@ function unseal(text) {
 const series = (index) => `var(--c-series-${index % 6})`;
 // Of a weight from 0 to 1: from the ground of the page to the full color.
 const shade = (weight, color = "var(--c-strong)") => `color-mix(in oklab, ${color} ${(100 * weight).toFixed(1)}%, var(--c-ground))`;
-const onShade = (weight) => (weight > 0.5 ? "var(--c-on-strong)" : "var(--c-text)");
+// Letters on it: black or white, whichever can be read.
+const onShade = (weight, color) => `oklch(from ${shade(weight, color)} clamp(0, (0.64 - l) * 1000, 1) 0 0)`;
 
 function rgb(element, variable) {
   // The numbers of a color variable, for a canvas.
