@@ -9,7 +9,7 @@ import pytest
 from tests.browser import lessons
 from utils.build.environment import EnvironmentReport, Finding
 from utils.build.results import Table
-from utils.exercises.board import board, board_html
+from utils.exercises.board import current_board
 from utils.paths import ROOT
 from utils.plots import style
 from utils.plots.layout import contrast
@@ -75,7 +75,7 @@ class Cells(HTMLParser):
 
 TABLES = {
     "results": (lambda: Table(["model", "error", "time"], [["a", 1, 2], ["b", 3, 4]]).html(), True),
-    "progress": (lambda: board_html(board().rows), True),
+    "progress": (lambda: current_board().to_html(), True),
     "environment": (lambda: EnvironmentReport([Finding("Python", "3.11")])._repr_html_(), False),
 }
 
