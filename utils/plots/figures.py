@@ -3,15 +3,14 @@
 import textwrap
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, color_of, is_dark
+from utils.plots.style import COLORS, DPI, FONT, GREY, SIGNED_MAP, SMALL, WIDTH, as_array, canvas, color_of, ink_on
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
 MIN_SCALE = 0.05  # the smallest effect drawn in full color: anything less is noise and stays pale
-# Blue where accuracy rises without the head, white where nothing changes, red where it falls.
-EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
 def text_inches(text, size=FONT):
@@ -123,7 +122,7 @@ def heat_map(
     rows, columns = weights.shape
     low, high = limits or (weights.min(), weights.max())
     numbers = max(rows, columns) <= NUMBERS_UP_TO
-    cell, small = (0.62, SMALL + 1) if numbers else (max(0.17, 6.0 / max(rows, columns)), SMALL - 1)
+    cell, small = (0.62, SMALL + 1) if numbers else (max(0.17, 6.0 / max(rows, columns)), SMALL)
     turned = max(text_inches(label, small) for label in column_labels) > cell
     beside, below = (max(text_inches(label, small) for label in labels) for labels in (row_labels, column_labels))
     width = max(6.0, beside + columns * cell + 1.6)
@@ -138,7 +137,7 @@ def heat_map(
     axes.spines[:].set_visible(False)
     if numbers:
         for (row, column), number in np.ndenumerate(weights):
-            ink = "white" if is_dark(image.cmap(image.norm(number))) else "black"
+            ink = ink_on(image.cmap(image.norm(number)))
             axes.text(column, row, signed(number), ha="center", va="center", color=ink, fontsize=SMALL)
     bar = figure.colorbar(image, ax=axes, label=colour_label, aspect=25, pad=0.02)
     bar.outline.set_visible(False)
@@ -240,9 +239,8 @@ def _draw_tokens(axes, tokens, centers, height, edge, focus):
 def effect_colors(effect):
     """(faces, text colors) as hex: the larger the effect, the stronger the face; text in black or white, for contrast."""
     scale = max(abs(effect).max(), MIN_SCALE)
-    shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
-    faces = [[to_hex(shade) for shade in row] for row in shades]
-    return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
+    faces = [[to_hex(shade) for shade in row] for row in colormaps[SIGNED_MAP]((effect / scale + 1) / 2)]
+    return faces, [[ink_on(face) for face in row] for row in faces]
 
 
 def points(change):

@@ -4,6 +4,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.patches import Rectangle
 
+from utils.plots.parts import plain_ticks
 from utils.plots.style import BLACK, COLORS, GREEN, GREY, RED, SMALL, as_array, canvas, color_of
 
 SOFT, HARD = COLORS["query"], COLORS["output"]
@@ -117,7 +118,7 @@ def regression_fit(x, y, grid, truth, prediction, query, weights):
 
 def bandwidth_training(leaky, left_out, noise):
     """Bandwidth and training error over the steps, every seed a line: with and without leave-one-out."""
-    figure, axes = canvas(10, 4.2, columns=2, margins=(0.85, 0.2, 0.7, 0.7), gaps=(1.0, 0))
+    figure, axes = canvas(10, 4.2, columns=2, margins=(1.0, 0.2, 0.7, 0.7), gaps=(1.0, 0))
     for axis, entry, name in ((axes[0], "bandwidth", "bandwidth h"), (axes[1], "training_error", "training error")):
         for result, shade, label in ((leaky, RED, "without leave-one-out"), (left_out, GREEN, "leave-one-out")):
             lines = as_array(result[entry])
@@ -125,6 +126,7 @@ def bandwidth_training(leaky, left_out, noise):
             axis.plot(lines.mean(-1), color=shade, label=label, linestyle="-" if shade == GREEN else "--")
         axis.set(xlabel="step", ylabel=name)
     axes[0].set_yscale("log")
+    plain_ticks(axes[0].yaxis)
     axes[0].legend(loc="lower left")
     axes[1].axhline(noise, color=BLACK, linewidth=1.5, linestyle=":")
     axes[1].text(axes[1].get_xlim()[1], noise - 0.015, "noise", va="top", ha="right", fontsize=SMALL + 1)

@@ -7,6 +7,7 @@ from matplotlib import colormaps
 from matplotlib.patches import Rectangle
 
 from utils.plots.figures import chart
+from utils.plots.parts import plain_ticks
 from utils.plots.style import (
     BLACK,
     BLUE,
@@ -19,7 +20,7 @@ from utils.plots.style import (
     WEIGHTS_MAP,
     as_array,
     canvas,
-    is_dark,
+    ink_on,
 )
 from utils.plots.text import inches, shortened
 
@@ -71,8 +72,8 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
         for hop in range(hops):
             weight, left = weights[hop, index], text + 0.5 + CELL * hop
             axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, row - 0.06, facecolor=shades(weight)))
-            ink = "white" if is_dark(shades(weight)) else BLACK
-            axes.text(left + CELL / 2, y + row / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
+            look = {"ha": "center", "color": ink_on(shades(weight)), "fontsize": SMALL}
+            axes.text(left + CELL / 2, y + row / 2, f"{weight:.2f}", **look, **plain)
     if question:
         y = first + row * n + 0.3
         shade = {None: COLORS["output"], True: GREEN, False: RED}[correct]
@@ -120,6 +121,7 @@ def optimizer_curves(losses, title):
         axes.plot(range(1, len(curve) + 1), curve, style, color=shade, linewidth=width, label=name)
     axes.set(xlabel="epoch", ylabel="training loss per question", yscale="log")
     axes.set_xticks([1, *range(5, len(curve) + 1, 5)])
+    plain_ticks(axes.yaxis)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     return figure
 
