@@ -1,6 +1,22 @@
-"""Can the words of the outputs be read on their background?"""
+"""Can outputs, figures and prose be read, on light and on dark pages?"""
+
+import base64
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+from matplotlib.colors import to_hex
+from PIL import Image
+from playwright.sync_api import Locator, Page
 
 from tests.browser.lab import Notebook
+from utils.plots.layout import in_dark
+
+MAIN_COLORS = 4  # of a figure: the page, and what covers most of it
+LAB_FIGURE, SITE_FIGURE = ".course-figure img", ".figure img"
+LAB_PROSE, SITE_PROSE = ".jp-MarkdownCell .jp-RenderedMarkdown", ".bd-article"
 
 # Words of outputs whose contrast with the nearest painted background is below 4.5 to 1 (3 for large letters).
 UNREADABLE = """() => {
@@ -57,3 +73,59 @@ UNREADABLE = """() => {
 def unreadable(notebook: Notebook) -> list[str]:
     """Words that hardly differ from what they stand on, each with its colors."""
     return notebook.page.evaluate(UNREADABLE)
+
+
+def wrong_in_dark(figures: Iterable[Locator], ground: str) -> list[str]:
+    """Main colors of figures that a dark page with this background does not show as `in_dark` computes them."""
+    return [
+        f"{figure.get_attribute('alt')[:60]}: {problem}"
+        for figure in figures
+        for problem in wrong_colors(figure, ground)
+    ]
+
+
+def wrong_colors(figure: Locator, ground: str) -> list[str]:
+    pixels = np.asarray(Image.open(io.BytesIO(png_of(figure))).convert("RGB")).reshape(-1, 3)
+    figure.scroll_into_view_if_needed()
+    shown = np.asarray(Image.open(io.BytesIO(figure.screenshot())).convert("RGB")).reshape(-1, 3) / 255
+    shades, counts = np.unique(pixels, axis=0, return_counts=True)
+    wrong = []
+    for most in counts.argsort()[::-1][:MAIN_COLORS]:
+        expected = in_dark(shades[most] / 255, ground)
+        share = (
+            abs(shown - expected).max(-1) < 0.02
+        ).mean()  # less than in the file, where the page resizes the figure
+        if share < 0.5 * counts[most] / len(pixels):
+            wrong.append(f"{to_hex(shades[most] / 255)} is hardly ever {to_hex(expected)}")
+    return wrong
+
+
+def png_of(figure: Locator) -> bytes:
+    """The bytes of a picture that is inside the page or a file."""
+    address = figure.evaluate("image => image.src")
+    if address.startswith("data:"):
+        return base64.b64decode(address.partition(",")[2])
+    return Path(urlsplit(address).path).read_bytes()
+
+
+LONGEST_LINE = """(prose) => {
+    let longest = 0;
+    const range = document.createRange();
+    for (const block of document.querySelectorAll(`${prose} :is(p, li)`)) {
+        const text = [...block.childNodes].find((node) => node.nodeType === Node.TEXT_NODE && node.length > 200);
+        const lines = {};
+        for (let at = 0; at < (text?.length ?? 0); at++) {
+            range.setStart(text, at);
+            range.setEnd(text, at + 1);
+            const line = Math.round(range.getBoundingClientRect().top);
+            lines[line] = (lines[line] ?? 0) + 1;
+        }
+        longest = Math.max(longest, ...Object.values(lines));
+    }
+    return longest;
+}"""
+
+
+def longest_line(page: Page, prose: str) -> int:
+    """Characters of the longest line of prose, found in paragraphs with at least 200 characters without a link or formula."""
+    return page.evaluate(LONGEST_LINE, prose)

@@ -76,7 +76,7 @@ def chart(title, width=9.5, height=4.7, rows=1, columns=1, **options):
 # Bars
 
 
-def bars(labels, values, title="", value_label="", colors="weights", limits=(0, 1.08), numbers=True, size=(WIDTH, 4.0)):
+def bars(labels, values, title="", value_label="", colors="weights", numbers=True, size=(WIDTH, 4.0)):
     """Bars over labels. `values` is one list of numbers, or a dict {name: numbers}, one group of bars per label.
 
     colors: one color or role for a single series, or a dict with one per name. The margins are fixed, for sliders.
@@ -94,7 +94,7 @@ def bars(labels, values, title="", value_label="", colors="weights", limits=(0, 
         if numbers:
             axes.bar_label(drawn, [f"{length:.2f}" for length in as_array(lengths)], padding=2, fontsize=SMALL + 1)
     axes.set_xticks(np.arange(len(labels)), labels)
-    axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=limits, ylabel=value_label)
+    axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=(0, 1.08), ylabel=value_label)
     axes.tick_params(axis="x", length=0)
     write_title(figure, title)
     if len(series) > 1:
@@ -111,9 +111,7 @@ def weights_bars(labels, weights, title="", colors="weights"):
 # Heat maps
 
 
-def heat_map(
-    weights, row_labels, column_labels, title, row_axis="", column_axis="", limits=(0, 1), colour_label="weight"
-):
+def heat_map(weights, row_labels, column_labels, title, row_axis="", column_axis="", limits=(0, 1)):
     """A matrix (rows, columns) as a heat map, with numbers where they are readable.
 
     limits=None uses the smallest and the largest entry, for matrices that are not attention weights.
@@ -139,7 +137,7 @@ def heat_map(
         for (row, column), number in np.ndenumerate(weights):
             ink = ink_on(image.cmap(image.norm(number)))
             axes.text(column, row, signed(number), ha="center", va="center", color=ink, fontsize=SMALL)
-    bar = figure.colorbar(image, ax=axes, label=colour_label, aspect=25, pad=0.02)
+    bar = figure.colorbar(image, ax=axes, label="weight", aspect=25, pad=0.02)
     bar.outline.set_visible(False)
     return figure
 

@@ -4,16 +4,11 @@ import numpy as np
 import seaborn as sns
 from matplotlib.patches import Rectangle
 
+from utils.plots.figures import write_title
 from utils.plots.parts import plain_ticks
 from utils.plots.style import BLACK, COLORS, GREEN, GREY, RED, SMALL, as_array, canvas, color_of
 
 SOFT, HARD = COLORS["query"], COLORS["output"]
-
-
-def headline(figure, title):
-    """The finding, over all panels."""
-    width, height = figure.get_size_inches()
-    figure.text(0.15 / width, 1 - 0.12 / height, title, ha="left", va="top", fontsize=16, fontweight="bold")
 
 
 def bar_panels(panels, labels, title):
@@ -26,7 +21,7 @@ def bar_panels(panels, labels, title):
         axis.set_title(name, fontsize=15)
         axis.tick_params(axis="x", labelsize=SMALL)
     axes[0].set(ylim=(0, 1.12), ylabel="probability")
-    headline(figure, title)
+    write_title(figure, title)
     return figure
 
 
@@ -49,7 +44,7 @@ def value_and_derivative(z, soft, hard, soft_derivative, hard_derivative):
     axes[0].legend(loc="upper left")
     axes[1].set_ylim(top=0.36)
     axes[1].legend(loc="upper left", ncol=3, columnspacing=1.0, handlelength=1.4)
-    headline(figure, "softmax has a gradient, argmax has none")
+    write_title(figure, "softmax has a gradient, argmax has none")
     return figure
 
 
@@ -76,7 +71,7 @@ def glimpses(picture, weights, chosen, soft, hard, size=8):
         axis.set_title(name, fontsize=14)
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
-    headline(figure, "hard attention samples one patch, soft attention averages all")
+    write_title(figure, "hard attention samples one patch, soft attention averages all")
     return figure
 
 
@@ -91,7 +86,7 @@ def cosine_histograms(cosines):
         axis.set_title(f"d = {dimension}", fontsize=15)
         axis.set(xlabel="cosine", ylabel="fraction of pairs", xticks=[-1, 0, 1])
         axis.text(0.03, 0.97, f"std\n{values.std():.2f}", transform=axis.transAxes, va="top", fontsize=SMALL + 1)
-    headline(figure, "in many dimensions random vectors are nearly orthogonal")
+    write_title(figure, "in many dimensions random vectors are nearly orthogonal")
     return figure
 
 
@@ -112,7 +107,7 @@ def regression_fit(x, y, grid, truth, prediction, query, weights):
     above.legend(loc="lower right", ncol=3, columnspacing=1.2, handlelength=1.4, bbox_to_anchor=(1, 0.99))
     most = np.searchsorted(np.cumsum(np.sort(weights)[::-1]), 0.9 * weights.sum()) + 1
     points = "1 point carries" if most == 1 else f"{most} of {len(x)} points carry"
-    headline(figure, f"at the blue line {points} 90 % of the weight")
+    write_title(figure, f"at the blue line {points} 90 % of the weight")
     return figure
 
 
@@ -131,7 +126,7 @@ def bandwidth_training(leaky, left_out, noise):
     axes[1].axhline(noise, color=BLACK, linewidth=1.5, linestyle=":")
     axes[1].text(axes[1].get_xlim()[1], noise - 0.015, "noise", va="top", ha="right", fontsize=SMALL + 1)
     axes[1].set_ylim(bottom=0)
-    headline(figure, "a model that sees the answer learns to copy it")
+    write_title(figure, "a model that sees the answer learns to copy it")
     return figure
 
 
@@ -191,5 +186,5 @@ def shapes(m, n, d, e):
     axis.set(xlim=(0, left + 0.3), ylim=(0, 2.6))
     axis.set_aspect("equal")
     axis.axis("off")
-    headline(figure, "every query with every key, one row of weights for each query")
+    write_title(figure, "every query with every key, one row of weights for each query")
     return figure

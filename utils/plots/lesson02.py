@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.patches import Rectangle
 
-from utils.plots.figures import chart
+from utils.plots.figures import chart, write_title
 from utils.plots.parts import plain_ticks
 from utils.plots.style import (
     BLACK,
@@ -84,10 +84,10 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     return figure
 
 
-def message_picture(message, width=9.0):
+def message_picture(message):
     """A sentence in place of a picture, for input that cannot be shown."""
     lines = textwrap.wrap(message, 74)
-    figure, axes = canvas(width, 0.6 + 0.32 * len(lines), margins=(0.1, 0.1, 0.1, 0.1))
+    figure, axes = canvas(9, 0.6 + 0.32 * len(lines), margins=(0.1, 0.1, 0.1, 0.1))
     axes.axis("off")
     axes.text(0.01, 0.5, "\n".join(lines), va="center", fontsize=14, transform=axes.transAxes, parse_math=False)
     return figure
@@ -139,7 +139,7 @@ def seed_errors(rows, title, limit=None):
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="error on new stories in % (dots: seeds, bar: median)", xlim=(-2, limit or None))
-    figure.text(0.1 / figure.get_size_inches()[0], 1 - 0.12 / figure.get_size_inches()[1], title, ha="left", va="top", fontsize=16, fontweight="bold")  # fmt: skip
+    write_title(figure, title)
     return figure
 
 

@@ -107,10 +107,8 @@ def _part(axes, x, y, width, height, kind, words, size=FONT, small=""):
         write(axes, x, y + 0.1 * len(lines) - 0.23 - 0.2 * number, line, SMALL, color=dark, zorder=4)
 
 
-def _line(axes, *corners, shade="black", **look):
-    axes.plot(
-        *np.transpose(corners), color=shade, **{"linewidth": 2.6, "solid_joinstyle": "round", "zorder": 2, **look}
-    )
+def _line(axes, *corners):
+    axes.plot(*np.transpose(corners), color="black", linewidth=2.6, zorder=2)
 
 
 def _plus(axes, x, y):
@@ -300,26 +298,6 @@ def _marked_curves(axes, x, curves, marked):
         axes.plot(
             x, values, marker, linestyle=line, color=shade, markevery=[index], markersize=10, clip_on=False, label=label
         )
-
-
-def label_smoothing(tokens, hard, smooth, title, others):
-    """One-hot and smoothed target distribution over the same tokens.
-
-    tokens (k,), hard and smooth (k,): probabilities. others: the number of further tokens, each with the last probability.
-    """
-    names = [*tokens, f"and {others} more tokens"]
-    figure, panels = chart(title, WIDEST, 3.9, columns=2, sharey=True)
-    sides = (("one-hot", hard, GREY), ("smoothed", smooth, COLORS["output"]))
-    for axes, (name, values, shade) in zip(panels, sides, strict=True):
-        drawn = axes.barh(range(len(names)), [*values, 0], 0.66, color=shade)
-        labels = [f"{value:.5f}".rstrip("0").rstrip(".") for value in values]
-        axes.bar_label(drawn, [*labels, f"{labels[-1]} each"], padding=4, fontsize=LABEL)
-        axes.set(xlim=(0, 1.25), xticks=(0, 0.2, 0.4, 0.6, 0.8, 1.0), xlabel="probability in the target")
-        axes.set_title(name, fontsize=FONT)
-    only_rows(panels[0], names)
-    panels[1].tick_params(axis="y", length=0)
-    panels[1].grid(True, axis="x")
-    return figure
 
 
 def loss_and_confidence(p, losses, title):

@@ -161,11 +161,11 @@ def checked_alt(alt):
     return line
 
 
-def figure_png(figure, alt, dpi=DPI):
+def figure_png(figure, alt):
     """The figure as PNG bytes, the same bytes for the same figure. `alt` is required: it goes into the file too."""
     if not isinstance(figure, Figure):  # a student's own figure function
         raise TypeError(f"expected a matplotlib Figure, got {type(figure).__name__}; return the figure, not the axes")
-    figure.set_dpi(dpi)
+    figure.set_dpi(DPI)
     buffer = io.BytesIO()
     # `savefig` would lay out every text twice, which slows down sliders. Without "Software": None, the version of
     # matplotlib would change the bytes of every picture.
