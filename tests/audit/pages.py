@@ -89,7 +89,7 @@ def check_site_page(running: Browser, file: Path, folder: Path) -> dict:
             page.start_everything()
             problems += [f"{width} px, {theme}: {problem}" for problem in page.problems()]
             if theme == "dark" and width == site.WIDTHS[-1]:
-                problems += wrong_in_dark(page.page.locator(SITE_FIGURE).all(), "#14181e")
+                problems += wrong_in_dark(page.page, page.page.locator(SITE_FIGURE).all())
             pictures.append((f"{width} px, {theme}", own / f"{width}_{theme}.png"))
             page.page.screenshot(path=pictures[-1][1], full_page=True)
             page.close()
@@ -142,7 +142,7 @@ def visit(
     problems += wrong + nameless(page) + [f"hard to read: {text}" for text in unreadable(page)]
     pictures = [(f"page {index + 1}", path) for index, path in enumerate(page.screenshots(own, "page_"))]
     page.theme("dark")
-    problems += wrong_in_dark(page.page.locator(LAB_FIGURE).all(), "#111111")
+    problems += wrong_in_dark(page.page, page.page.locator(LAB_FIGURE).all())
     page.theme("light")
     done = operate(page, own)
     problems += done.problems

@@ -75,7 +75,7 @@ def test_the_saved_outputs_can_be_read_in_either_theme(lesson, pictures):
 def test_the_first_figure_has_dark_colors_in_the_dark_theme_and_lines_of_prose_are_short(lesson):
     lesson.hide_side_bar()
     lesson.theme("dark")
-    assert wrong_in_dark([lesson.page.locator(LAB_FIGURE).first], "#111111") == []
+    assert wrong_in_dark(lesson.page, [lesson.page.locator(LAB_FIGURE).first]) == []
     assert 60 < longest_line(lesson.page, LAB_PROSE) < 96
 
 

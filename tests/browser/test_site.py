@@ -216,7 +216,7 @@ def test_lesson_06_without_a_kernel(opened):
 
 def test_figures_have_dark_colors_on_a_dark_page_and_lines_of_prose_are_short(opened):
     page = opened("01_softmax_attention", theme="dark")
-    assert wrong_in_dark([page.locator(SITE_FIGURE).first], "#14181e") == []
+    assert wrong_in_dark(page, [page.locator(SITE_FIGURE).first]) == []
     assert 60 < longest_line(page, SITE_PROSE) < 96
 
 

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
 KEY = "Layout"  # of the text in the PNG file
-DARK_PAGE = "#111111"  # JupyterLab's; that of the site is #14181e
+DARK_PAGE = "#111111"  # JupyterLab's; that of the site is #121212
 # Inverted lightness with the same hue, as `invert(1) hue-rotate(180deg)` computes it, row by row for red, green and blue.
 INVERT = np.array([[0.574, -1.43, -0.144], [-0.426, -0.43, -0.144], [-0.426, -1.43, 0.856]])
 
