@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import torch
 
+from tests.browser.contrast import SITE_FIGURE, SITE_PROSE, longest_line, wrong_in_dark
 from tests.browser.site import WIDTHS, open_page, pages_of
 from utils import paths
 from utils.build.site.__main__ import build_site
@@ -211,6 +212,12 @@ def test_lesson_06_without_a_kernel(opened):
     assert view.locator(".course-text").inner_text() != before
     view.get_by_role("radio", name="layer 1, head 3").click()
     assert view.get_by_role("combobox").evaluate_all("(menus) => menus.map((menu) => menu.value)") == ["0", "2"]
+
+
+def test_figures_have_dark_colors_on_a_dark_page_and_lines_of_prose_are_short(opened):
+    page = opened("01_softmax_attention", theme="dark")
+    assert wrong_in_dark(page, [page.locator(SITE_FIGURE).first]) == []
+    assert 60 < longest_line(page, SITE_PROSE) < 96
 
 
 def test_a_phone_reads_lesson_01_and_the_theme_button_reaches_the_widgets(opened):
