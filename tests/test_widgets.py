@@ -30,8 +30,6 @@ explore_module = sys.modules["utils.widgets.explore"]
 guess_module = sys.modules["utils.widgets.guess"]
 
 STATIC = Path(widgets.__file__).parent / "static"
-KEYS = {"cat": (1.0, 0.5), "dog": (-0.5, 1.2), "fish": (-1.0, -1.0)}
-VALUES = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (-1.5, -0.5)}
 TOKENS = ["the", "cat", "sat"]
 
 
@@ -43,11 +41,6 @@ def softmax(scores):
 def bars_at(temperature=1.0, hard=False):
     weights = softmax(np.arange(3) / temperature)
     return weights_bars(list("abc"), np.eye(3)[2] if hard else weights, f"temperature {temperature:.2g}")
-
-
-def respond(x, y, temperature=1.0):
-    weights = softmax(np.array(list(KEYS.values())) @ [x, y] / temperature)
-    return {"weights": weights, "output": weights @ np.array(list(VALUES.values())), "text": f"x is {x:.1f}"}
 
 
 def attention_weights(*shape):
@@ -64,7 +57,6 @@ WIDGETS = {
     "translate": test_widgets_translate_watch.watch,
     "explore": lambda: widgets.explore(bars_at, "Three bars.", temperature=(0.1, 5.0, 0.1, 1.0), hard=False),
     "attention": lambda: widgets.attention_view(attention_weights(2, 4, 3, 3), TOKENS, title="Self"),
-    "plane": lambda: widgets.plane(respond, KEYS, VALUES, title="A plane", temperature=widgets.log_range(0.1, 10, 1)),
     "stepper": lambda: widgets.stepper(lambda index: bars_at(index + 1.0), ["one", "two", "three"], "Bars."),
     "guess": lambda: widgets.guess_weights(list("abc"), [0.7, 0.2, 0.1], "How is the weight shared?"),
 }
@@ -189,36 +181,6 @@ def test_the_same_tokens_are_listed_once_and_told_apart_by_their_place():
     weights[0, 2] = 1
     words = widgets.attention_view(weights, ["the", "cat", "the"]).alt_text()
     assert words == ("Attention among 3 tokens (the cat the). The largest weight is 1.00, from the (1) to the (3).")
-
-
-# Plane
-
-
-def test_the_answer_follows_the_query_and_the_slider():
-    widget = WIDGETS["plane"]()
-    widget.query = [-1.0, 0.5]
-    assert widget.answer["weights"] == pytest.approx(respond(-1.0, 0.5)["weights"].tolist())
-    widget.settings = {"temperature": 0.2}
-    assert widget.answer["weights"] == pytest.approx(respond(-1.0, 0.5, 0.2)["weights"].tolist())
-    assert widget.answer["output"] == pytest.approx(respond(-1.0, 0.5, 0.2)["output"].tolist())
-    assert widget.answer["count"] == 3 and widget.answer["text"] == "x is -1.0"
-    assert "temperature 0.2" in widget.alt_text() and "query at (-1.00, 0.50)" in widget.alt_text()
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "message"),
-    [
-        ({"weights": [0.5, 0.5]}, ValueError, "one weight for each of the 3 keys, got 2"),
-        ({"weights": [0.5, 0.5, 3.0]}, ValueError, "between 0 and 1"),
-        ({"weights": [0.5, 0.5, np.nan]}, ValueError, "finite"),
-        ({"output": [1, 2, 3]}, ValueError, "must be a point"),
-        ({"weigths": []}, TypeError, "some of"),
-        (None, TypeError, "got NoneType"),
-    ],
-)
-def test_a_wrong_answer_of_respond_is_refused(answer, error, message):
-    with pytest.raises(error, match=message):
-        widgets.plane(lambda x, y: answer, KEYS)
 
 
 # Stepper
@@ -346,10 +308,6 @@ FAILING = {
         lambda: widgets.explore(fails_second(bars_at), "Bars.", temperature=(0.1, 5.0, 0.1, 1.0)),
         lambda widget, state: widget.set(temperature=state + 1.0),
     ),
-    "plane": (
-        lambda: widgets.plane(fails_second(respond), KEYS, VALUES),
-        lambda widget, state: setattr(widget, "query", [-state, 0.0]),
-    ),
     "stepper": (
         lambda: widgets.stepper(fails_second(lambda index: bars_at(index + 1.0)), 3, "Bars."),
         lambda widget, state: setattr(widget, "index", state),
@@ -393,29 +351,12 @@ def test_a_failure_is_shown_and_raised_and_the_last_picture_stays(name):
     with pytest.raises(RuntimeError, match="memory"):
         go(widget, 1)
     assert stage.error.endswith(": RuntimeError: no memory")
-    if name != "plane":  # where the query moves at once
-        assert widget.static()[0]["image/png"] == before
+    assert widget.static()[0]["image/png"] == before
     go(widget, 2)
     assert stage.error == ""
 
 
-def test_a_page_computes_only_attention_and_gets_every_answer_that_it_cannot_compute():
-    keys = {"A": (1.0, 2.0), "B": (-1.0, 0.0)}
-    points = torch.tensor(list(keys.values()))
-
-    def dot_product(x, y, temperature):
-        weights = (points @ torch.tensor([x, y]) / temperature).softmax(0)
-        return {"weights": weights.tolist(), "output": (weights @ points).tolist()}
-
-    def gaussian(x, y, temperature):
-        weights = (-(points - torch.tensor([x, y])).square().sum(-1) / temperature).softmax(0)
-        return {"weights": weights.tolist(), "output": (weights @ points).tolist()}
-
-    controls = {"temperature": (0.2, 3.0, 0.1, 1.0)}
-    assert widgets.plane(dot_product, keys, **controls).page_view()["traits"]["points"][0]["name"] == "A"
-    assert widgets.plane(gaussian, keys, **controls).page_view() is None
-    assert widgets.plane(lambda x, y: {"weights": [0.5, 0.5]}, keys).page_view() is None
-
+def test_a_page_gets_every_answer_of_few_heads():
     def accuracy(head_mask):
         return {"accuracy": head_mask.float().mean()}
 

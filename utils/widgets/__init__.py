@@ -12,6 +12,7 @@ from utils.widgets.heads_view import heads_picture, heads_view
 from utils.widgets.mask_board import mask_board, mask_picture
 from utils.widgets.next_word import next_word
 from utils.widgets.plane import plane
+from utils.widgets.qkv_stepper import qkv_stepper
 from utils.widgets.removal_board import removal_board
 from utils.widgets.stepper import stepper
 from utils.widgets.translate_watch import translate_watch
@@ -32,6 +33,7 @@ __all__ = [
     "menu",
     "next_word",
     "plane",
+    "qkv_stepper",
     "removal_board",
     "stepper",
     "translate_watch",
