@@ -139,7 +139,9 @@ function course({ name, build, compute }) {
     model.on("change:view", follow);
     const release = keepKeys(root);
     redraw();
-    const drawnAgain = requestAnimationFrame(() => root.isConnected && redraw()); // once in the page, texts have their real width
+    // Once in the page, texts have their real width and colors their numbers.
+    const drawInPage = () => (root.isConnected ? redraw() : (drawnAgain = requestAnimationFrame(drawInPage)));
+    let drawnAgain = requestAnimationFrame(drawInPage);
     return () => {
       clearTimeout(timer);
       cancelAnimationFrame(drawnAgain);

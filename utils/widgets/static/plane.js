@@ -4,7 +4,7 @@ const SIZE = 440;
 const FIELD = 60; // queries along each side of the field
 const LEARNING_RATE = 0.1;
 const MAX_NORM = 1; // of the gradient at one point; a longer one is clipped
-const EPOCH = 100; // steps of one press of Train
+const TRAIN_STEPS = 100; // steps of one press of Train
 const CURVE = { width: 260, height: 64 };
 
 function build(ui) {
@@ -27,6 +27,7 @@ function build(ui) {
     keyArrow: svg("path", arrows, { class: "course-plane-arrow" }),
     valueArrow: svg("path", arrows, { class: "course-plane-arrow" }),
     keyName: plane.name(name),
+    longName: plane.name(`key ${name}`), // where keys and values are apart
     valueName: plane.name(`value ${name}`),
     ...weightBar(side, name, series(index)),
   }));
@@ -51,7 +52,7 @@ function build(ui) {
   );
   const showFieldBox = CONTROLS.check({ label: "color field" }, inputs, (on) => ui.setView({ field: on }));
   const buttons = html("div", side, "course-controls");
-  const train = button(buttons, "Train", () => run(training ? 0 : EPOCH));
+  const train = button(buttons, "Train", () => run(training ? 0 : TRAIN_STEPS));
   const once = button(buttons, "Step", () => run(1));
   button(buttons, "Reset", () => {
     run(0);
@@ -62,8 +63,8 @@ function build(ui) {
   const curve = svg("svg", side, { viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, class: "course-plane-curve", "aria-hidden": "true" });
   const line = svg("polyline", curve);
   const outcome = html("p", side, "course-plane-outcome", { "aria-live": "polite" });
-  outcome.textContent = "Training moves the keys until the output reaches the target.";
-  html("p", ui.body, "course-note").textContent =
+  outcome.textContent = "Training moves keys and values until the output reaches the target.";
+  html("p", ui.body, "course-plane-legend").textContent =
     "Disks: attention weight as area. Color field: for every query, the colors of the keys mixed by their weights, computed in this page. " +
     `Arrows: negative gradient of the loss. A training step moves each point by ${LEARNING_RATE} times its negative gradient (norm at most ${MAX_NORM}).`;
 
@@ -110,18 +111,20 @@ function build(ui) {
     if (!ui.settled()) return;
     if (stepped) losses.push(ui.answer.loss);
     stepped = false;
-    const gradients = [...(ui.answer.key_gradients ?? []), ...(ui.answer.value_gradients ?? [])];
-    const stop =
-      ui.error || !ui.answer.key_gradients ? "" // Train is disabled and says why
-      : ui.answer.loss < 1e-4 ? "The output has reached the target."
-      : Math.max(...gradients.flat().map(Math.abs)) < 1e-3 ? "The gradient has vanished."
-      : null;
-    if (training && stop !== null) {
+    const reason = training ? reasonToStop() : undefined;
+    if (reason !== undefined) {
       run(0);
-      outcome.textContent = stop;
+      outcome.textContent = reason;
     }
     cancelAnimationFrame(frame);
     if (training) frame = requestAnimationFrame(step);
+  }
+
+  function reasonToStop() {
+    const { loss, key_gradients: keys, value_gradients: values } = ui.answer;
+    if (ui.error || !keys) return ""; // the buttons are disabled
+    if (loss < 1e-4) return "The output has reached the target.";
+    if (Math.max(...[...keys, ...(values ?? [])].flat().map(Math.abs)) < 1e-3) return "The gradient has vanished.";
   }
 
   function showTraining() {
@@ -130,8 +133,8 @@ function build(ui) {
     train.disabled = once.disabled = !possible;
     loss.textContent = `Loss ${ui.answer.loss.toFixed(4)}` + (losses.length > 1 ? ` after ${losses.length - 1} steps` : "");
     if (!ui.answer.key_gradients) outcome.textContent = "No gradient reaches the keys, so nothing can be trained.";
-    const [most, last] = [Math.max(...losses, 1e-9), Math.max(losses.length - 1, EPOCH)];
-    const at = (one, index) => `${((CURVE.width * index) / last).toFixed(1)},${(CURVE.height - 3 - ((CURVE.height - 6) * one) / most).toFixed(1)}`;
+    const [most, last] = [Math.max(...losses, 1e-9), Math.max(losses.length - 1, TRAIN_STEPS)];
+    const at = (loss, index) => `${((CURVE.width * index) / last).toFixed(1)},${(CURVE.height - 3 - ((CURVE.height - 6) * loss) / most).toFixed(1)}`;
     line.setAttribute("points", losses.map(at).join(" "));
   }
 
@@ -142,6 +145,7 @@ function build(ui) {
   function drawField() {
     const { keys, temperature } = ui.inputs;
     field.hidden = !ui.view.field;
+    if (!ui.root.isConnected) return; // colors are not known yet
     colors ??= names.map((_, index) => rgb(ui.root, `--c-series-${index % 6}`));
     const key = JSON.stringify([keys, temperature, colors]);
     if (field.hidden || key === drawn) return;
@@ -192,13 +196,14 @@ function build(ui) {
       const from = value ?? key;
       set(point.halo, { cx: x, cy: y, r: (42 * Math.sqrt(Math.min(Math.max(weight, 0), 4))).toFixed(1) }); // the area is the weight
       set(point.key, { cx: x, cy: y });
-      for (const part of [point.value, point.pair, point.valueName.element]) part.style.display = value ? "" : "none";
+      for (const part of [point.value, point.pair, point.valueName.element, point.longName.element]) part.style.display = value ? "" : "none";
       if (value) {
         set(point.value, { x: across(value[0]) - 8, y: down(value[1]) - 8 });
         set(point.pair, { x1: x, y1: y, x2: across(value[0]), y2: down(value[1]) });
         named.push({ name: point.valueName, at: value });
       }
-      named.push({ name: point.keyName, at: key });
+      point.keyName.element.style.display = value ? "none" : "";
+      named.push({ name: value ? point.longName : point.keyName, at: key });
       set(point.link, { x1: across(from[0]), y1: down(from[1]), x2: across(at[0]), y2: down(at[1]), "stroke-width": (9 * Math.min(Math.max(weight, 0), 2)).toFixed(1) });
       drawArrow(point.keyArrow, key, key_gradients?.[index]);
       drawArrow(point.valueArrow, from, value && value_gradients?.[index]);

@@ -147,7 +147,7 @@ function build(ui) {
       left,
       right,
       words,
-      terms: values(...left).map((one, index) => [one, values(...right)[index]]),
+      terms: values(...left).map((factor, index) => [factor, values(...right)[index]]),
       expected: dot(values(...left), values(...right)),
     });
     const unit = (words, left, expected) => ({ left, words, expected });
@@ -165,8 +165,8 @@ function build(ui) {
     }
     const logits = numbers("masked")[i];
     const exponentials = logits.map((logit) => (logit === null ? 0 : Math.exp(logit)));
-    const total = exponentials.reduce((all, one) => all + one, 0);
-    const written = exponentials.map((one) => short(one)).join(" + ");
+    const total = exponentials.reduce((sum, part) => sum + part, 0);
+    const written = exponentials.map((part) => short(part)).join(" + ");
     return unit([`exp(${short(logits[j])}) / (sum of the row) = ${short(exponentials[j])} / (${written}) = `], ["masked", rowOf("masked", i)], exponentials[j] / total);
   }
 
@@ -220,14 +220,14 @@ function build(ui) {
     });
     plane.arrange(ui.inputs.X.map((at, index) => ({ name: names[index], at })));
     for (const [name, { root, cells }] of Object.entries(tables)) {
-      const place = STEPS.findIndex((one) => one.name === name);
-      root.classList.toggle("course-qkv-current", place === step);
-      root.classList.toggle("course-qkv-later", place > step);
+      const position = STEPS.findIndex(({ name: step }) => step === name);
+      root.classList.toggle("course-qkv-current", position === step);
+      root.classList.toggle("course-qkv-later", position > step);
       cells.forEach((line, i) =>
         line.forEach((cell, j) => {
           const number = numbers(name)[i][j];
           cell.textContent = entryText(name, number, number < 0 ? 2 : 3); // at most five characters
-          if (place === step && i === row && j === column) cell.tabIndex = 0;
+          if (position === step && i === row && j === column) cell.tabIndex = 0;
           else cell.removeAttribute("tabindex");
         }),
       );
