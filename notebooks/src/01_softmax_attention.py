@@ -386,7 +386,8 @@ guess_weights(labels, weights, question="The query is (2, 0). What are the atten
 #
 # Each key is also its own value. Drag the query, or use the arrow keys. Can you bring the output onto A? Outside the polygon
 # of the keys? Can E get the largest weight?
-#
+
+# %% [markdown]
 # Then drag the target and press **Train**: gradient descent moves the keys until the output reaches it. Separate the values
 # and train again. In which direction do the keys move now?
 

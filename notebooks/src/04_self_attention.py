@@ -167,8 +167,11 @@ self_attention = exercise("4.2").use(self_attention)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Every number of the worked example
 #
-# Step from $X$ to the output, and point at an entry to see the row and the column it comes from; your `self_attention` computes weights and
-# output. Then drag $x_3$. Which numbers in the rows of the first token change, and which of them with a causal mask?
+# Your `self_attention` computes the weights and the output.
+
+# %% [markdown]
+# Step from $X$ to the output, and point at an entry to see the row and the column it comes from. Then drag $x_3$: which numbers in the rows of the
+# first token change, and which of them with a causal mask?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 qkv_stepper(self_attention, X, W_Q, W_K, W_V, title="Self-attention of three tokens")

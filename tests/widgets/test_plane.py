@@ -14,7 +14,9 @@ def attend(query, keys, values, temperature):
 
 
 def make(function):
-    return plane(function, KEYS, query=(1, -0.5), target=(-0.5, 0.2), extent=2, temperature=(0.2, 3.0, 0.1, 1.0))
+    return plane(
+        function, KEYS, query=(1, -0.5), target=(-0.5, 0.2), extent=2, temperature=(0.2, 3.0, 0.1, 1.0), title="Where?"
+    )
 
 
 def test_a_step_along_the_negative_gradient_lowers_the_loss():

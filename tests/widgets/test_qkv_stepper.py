@@ -15,7 +15,7 @@ def self_attention(X, W_Q, W_K, W_V, mask):
 
 
 def test_every_step_of_the_worked_example():
-    answer = qkv_stepper(self_attention, X, *PROJECTIONS).answer
+    answer = qkv_stepper(self_attention, X, *PROJECTIONS, "Three tokens").answer
     assert (
         answer["Q"][0] == [2, 0] and answer["K"] == [[1, 1], [0, 1], [1, 2]] and answer["V"] == [[1, 2], [3, 0], [4, 2]]
     )
@@ -26,7 +26,7 @@ def test_every_step_of_the_worked_example():
 
 
 def test_a_causal_mask_leaves_no_weight_on_later_tokens():
-    widget = qkv_stepper(self_attention, X, *PROJECTIONS)
+    widget = qkv_stepper(self_attention, X, *PROJECTIONS, "Three tokens")
     widget.set(causal=True)
     assert widget.answer["masked"][0][1:] == [None, None] and widget.answer["weights"][0] == [1, 0, 0]
     assert widget.answer["output"][0] == widget.answer["V"][0]
@@ -36,13 +36,15 @@ def test_weights_and_output_are_those_of_the_function_even_if_it_is_wrong():
     def unscaled(X, W_Q, W_K, W_V, mask):
         return attention(X @ W_Q, X @ W_K, X @ W_V, mask, scale=1)
 
-    wrong, correct = (qkv_stepper(function, X, *PROJECTIONS).answer for function in (unscaled, self_attention))
+    wrong, correct = (
+        qkv_stepper(function, X, *PROJECTIONS, "Three tokens").answer for function in (unscaled, self_attention)
+    )
     assert wrong["scaled"] == correct["scaled"] and wrong["weights"][0][0] > correct["weights"][0][0] + 0.01
 
 
 def test_results_of_the_wrong_shape_are_refused():
     with pytest.raises(ValueError, match="expected an output"):
-        qkv_stepper(lambda *inputs: self_attention(*inputs)[::-1], X, *PROJECTIONS)
+        qkv_stepper(lambda *inputs: self_attention(*inputs)[::-1], X, *PROJECTIONS, "Three tokens")
 
 
 def test_the_words_say_the_weights_and_the_output():

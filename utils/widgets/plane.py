@@ -7,7 +7,7 @@ from utils.widgets.base import Widget
 from utils.widgets.controls import control
 
 
-def plane(attend, keys, *, query, target, extent, temperature, title=""):
+def plane(attend, keys, *, query, target, extent, temperature, title):
     """A query that is dragged among keys in the plane, while attention weights and output follow.
 
     attend(query (2,), keys (n, 2), values (n, 2), temperature) returns the output (2,) and the weights (n,). Training moves the keys
@@ -57,7 +57,7 @@ class Plane(Widget):
         weights = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, self.answer["weights"], strict=True))
         output, target = ("({:.2f}, {:.2f})".format(*point) for point in (self.answer["output"], self.inputs["target"]))
         return (
-            f"{self.data['title'] or 'Attention in the plane'}: {len(names)} keys and a query at ({x:.2f}, {y:.2f}); "
+            f"{self.data['title']} A plane with {len(names)} keys and a query at ({x:.2f}, {y:.2f}); "
             f"temperature {self.inputs['temperature']:.2g}; attention weights: {weights}; output {output}, target {target}, "
             f"loss {self.answer['loss']:.2f}."
         )

@@ -7,7 +7,7 @@ from utils.widgets.base import Widget, plain
 from utils.widgets.controls import control
 
 
-def qkv_stepper(self_attention, X, W_Q, W_K, W_V, title=""):
+def qkv_stepper(self_attention, X, W_Q, W_K, W_V, title):
     """Step from the embeddings X (n, 2), which are dragged in a plane, to the output of self-attention.
 
     self_attention(X, W_Q, W_K, W_V, mask) returns the output (n, e) and the weights (n, n); mask (n, n) is True where a token may
@@ -58,8 +58,8 @@ class QKVStepper(Widget):
 
         mask = "a causal mask" if self.inputs["causal"] else "no mask"
         return (
-            f"{self.data['title'] or 'Self-attention step by step'}: {len(self.inputs['X'])} tokens with the embeddings "
-            f"{rows(self.inputs['X'])} and {mask}; queries {rows(self.answer['Q'])}; keys {rows(self.answer['K'])}; "
+            f"{self.data['title']}: embeddings {rows(self.inputs['X'])}, {mask}; "
+            f"queries {rows(self.answer['Q'])}; keys {rows(self.answer['K'])}; "
             f"values {rows(self.answer['V'])}; attention weights {rows(self.answer['weights'])}; output {rows(self.answer['output'])}."
         )
 

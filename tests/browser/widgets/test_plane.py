@@ -18,7 +18,8 @@ def soft_lookup(query, keys, values):
 def respond(query, keys, values, temperature):
     return soft_lookup(query / temperature, keys, values)
 
-plane(respond, dict(A=(1, 0.5), B=(-0.5, 1.2), C=(-1, -1)), query=(1, -0.5), target=(-0.5, 0), extent=2, temperature=(0.2, 3.0, 0.1, 1.0))
+keys = dict(A=(1, 0.5), B=(-0.5, 1.2), C=(-1, -1))
+plane(respond, keys, query=(1, -0.5), target=(-0.5, 0), extent=2, temperature=(0.2, 3.0, 0.1, 1.0), title="Where does the output go?")
 """
 CORRECT, WITHOUT_NORMALIZATION = "(keys @ query).softmax(0)", "(keys @ query).exp()"
 
