@@ -17,7 +17,7 @@ from utils.build.lint import lint_lecture
 from utils.build.notebooks import HERE, check_in_sync, read_lesson, strays
 from utils.build.source import BEGIN, CHECKS, END, STUB, TODO, exercise_ids, exercise_of, lecture_of, student_of
 from utils.paths import WORK
-from utils.widgets.forms import PAGE_VIEW
+from utils.widgets.base import PAGE_VIEW
 
 NAMES = HERE.names()
 

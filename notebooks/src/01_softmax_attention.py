@@ -388,6 +388,10 @@ guess_weights(labels, weights, question="The query is (2, 0). What are the atten
 # Each key is also its own value. Drag the query, or use the arrow keys. Can you bring the output onto A? Outside the polygon
 # of the keys? Can E get the largest weight?
 
+# %% [markdown]
+# Then drag the target and press **Train**: gradient descent moves the keys until the output reaches it. Separate the values
+# and train again. In which direction do the keys move now?
+
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 named_keys = {
     "A": (2.0, 0.5),
@@ -396,31 +400,32 @@ named_keys = {
     "D": (1.0, -2.0),
     "E": (0.3, 0.2),
 }
-key_vectors = torch.tensor(list(named_keys.values()))
 
 
-def respond(x, y, temperature):
-    output, weights = soft_lookup(torch.tensor([x, y]) / temperature, key_vectors, key_vectors)
-    return {"weights": weights.tolist(), "output": output.tolist()}
+def respond(query, keys, values, temperature):
+    return soft_lookup(query / temperature, keys, values)
 
 
 plane(
     respond,
     keys=named_keys,
     query=(-0.6, 1.2),
-    extent=3.0,
-    title="where does the output go?",
+    target=(1.2, 0.9),
+    extent=3,
     temperature=(0.2, 3.0, 0.1, 1.0),
+    title="Where does the output go?",
 )
 
 # %% [markdown]
 # The output is an average of the values, so it stays inside their polygon. It approaches a corner only if the query is
 # long or the temperature low: doubling the query does the same as halving $T$. E lies inside the polygon, so in every
-# direction some other key has a larger dot product.
+# direction some other key has a larger dot product. The gradient of the score $k_i \cdot q$ with respect to $k_i$ is $q$: with
+# separate values, every key moves parallel to the query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Hand the keyboard to a student. Ask for the output exactly on a key (impossible for a query of finite norm), then
-# outside the polygon (impossible for any query).
+# outside the polygon (impossible for any query). Train at temperature 1 and at 0.2: with saturated weights almost only one
+# key still gets a gradient.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot product or cosine

@@ -52,7 +52,15 @@ from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import attention_view, charts, explore, lesson_charts, mask_board, menu
+from utils.widgets import (
+    attention_view,
+    charts,
+    explore,
+    lesson_charts,
+    mask_board,
+    menu,
+    qkv_stepper,
+)
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -163,6 +171,22 @@ def self_attention(X, W_Q, W_K, W_V, mask=None):
 
 
 self_attention = exercise("4.2").use(self_attention)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Every number of the worked example
+#
+# Your `self_attention` computes the weights and the output.
+
+# %% [markdown]
+# Step from $X$ to the output, and point at an entry to see the row and the column it comes from. Then drag $x_3$: which numbers in the rows of the
+# first token change, and which of them with a causal mask?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+qkv_stepper(self_attention, X, W_Q, W_K, W_V, title="Self-attention of three tokens")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room predict each matrix before you press Next. Moving $x_3$ leaves $q_1$ alone, but changes its score with $k_3$, all three of its weights
+# and its output. With the causal mask the first row of the weights is (1, 0, 0), whatever $x_3$ is.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 n, d, d_k = 5, 6, 4

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from utils import paths, widgets
 from utils.grading.notebook import Notebook
-from utils.widgets.forms import ThreeForms
+from utils.widgets import registry
 
 NAMES = sorted(path.stem for path in paths.SOURCES.glob("[0-9][0-9]_*.py"))
 USE = re.compile(r'^(\w+) = exercise\("([^"]+)"\)\.use\(\1\)', re.MULTILINE)
@@ -38,15 +38,12 @@ def function_exercises(path: Path) -> dict[str, tuple[int, str]]:
     return exercises
 
 
-def makes_a_widget(name: str, function) -> bool:
-    """A public function of `utils.widgets` that stands beside the class of its widget, and is not its static picture."""
-    beside = vars(sys.modules[function.__module__]).values()
-    return not name.endswith("_picture") and any(
-        isinstance(value, type) and issubclass(value, ThreeForms) and value is not ThreeForms for value in beside
-    )
+def makes_a_widget(function) -> bool:
+    """A public function of `utils.widgets` from the module of a widget."""
+    return sys.modules[function.__module__] in registry.MODULES
 
 
-WIDGETS = [name for name, thing in vars(widgets).items() if inspect.isfunction(thing) and makes_a_widget(name, thing)]
+WIDGETS = [name for name, thing in vars(widgets).items() if inspect.isfunction(thing) and makes_a_widget(thing)]
 
 
 def cells_to_operate(path: Path) -> list[int]:

@@ -24,7 +24,6 @@ from utils.plots.parts import (
 from utils.plots.style import BLUE, COLORS, FONT, GREY, MUTED, PALE, RED, WIDEST, as_array
 from utils.plots.text import inches
 
-POSITIONS_MAP = "RdBu_r"  # two colors that every reader tells apart, white at 0
 RAW, SCALED = (RED, "s", "--"), (BLUE, "o", "-")
 
 

@@ -16,6 +16,7 @@ from utils.widgets.guess import guess_weights
 from utils.widgets.mask_board import mask_board
 from utils.widgets.next_token import next_token
 from utils.widgets.plane import plane
+from utils.widgets.qkv_stepper import qkv_stepper
 
 __all__ = [
     "ReaderError",
@@ -33,4 +34,5 @@ __all__ = [
     "menu",
     "next_token",
     "plane",
+    "qkv_stepper",
 ]

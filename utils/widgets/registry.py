@@ -17,6 +17,8 @@ NAMES = (
     "guess",
     "mask_board",
     "next_token",
+    "plane",
+    "qkv_stepper",
     "quiz",
 )
 # By name: the package exports functions with the names of some modules.

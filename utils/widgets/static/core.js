@@ -54,6 +54,8 @@ function course({ name, build, compute }) {
       },
       // "kernel", "page" (computed here) or "frozen" (nothing can be computed)
       mode: () => (!disconnected() ? "kernel" : alone(ui.inputs) === undefined ? "frozen" : "page"),
+      // Whether the answer belongs to the inputs: not while Python is at work on it.
+      settled: () => status === "ok" && (disconnected() || model.get("answered") >= request),
       onTheme(listener) {
         cleanups.push(whenThemeChanges(listener));
       },
@@ -146,7 +148,9 @@ function course({ name, build, compute }) {
     model.on("change:view", follow);
     const release = keepKeys(root);
     redraw();
-    const drawnAgain = requestAnimationFrame(() => root.isConnected && redraw()); // once in the page, texts have their real width
+    // Once in the page, texts have their real width and colors their numbers.
+    const drawInPage = () => (root.isConnected ? redraw() : (drawnAgain = requestAnimationFrame(drawInPage)));
+    let drawnAgain = requestAnimationFrame(drawInPage);
     return () => {
       clearTimeout(timer);
       cancelAnimationFrame(drawnAgain);
@@ -371,6 +375,116 @@ function arrowMoves(event, row, column, rows, columns) {
     Home: [row, 0],
     End: [row, columns - 1],
   }[event.key];
+}
+
+// The plane from -extent to extent. Its points are dragged, or moved by the arrow keys, with Shift by larger steps: `move(id, [x, y])`.
+
+const AXES = { left: 36, bottom: 28, rest: 10 }; // margins around the plane, for the ticks
+
+function coordinatePlane(parent, { extent, size, label, move }) {
+  const { left, bottom, rest } = AXES;
+  const [width, height] = [left + size + rest, rest + size + bottom];
+  const picture = svg("svg", parent, { viewBox: `0 0 ${width} ${height}`, width, class: "course-axes", role: "group", "aria-label": label });
+  const across = (x) => left + ((x + extent) / (2 * extent)) * size;
+  const down = (y) => rest + ((extent - y) / (2 * extent)) * size;
+  const handles = [];
+  let dragged = null;
+
+  svg("rect", picture, { x: left, y: rest, width: size, height: size, class: "course-axes-frame" });
+  for (let tick = -Math.floor(extent); tick <= extent; tick++) {
+    const kind = tick ? "course-axes-grid" : "course-axes-zero";
+    svg("line", picture, { x1: across(tick), x2: across(tick), y1: rest, y2: rest + size, class: kind });
+    svg("line", picture, { y1: down(tick), y2: down(tick), x1: left, x2: left + size, class: kind });
+    svg("text", picture, { x: across(tick), y: rest + size + 20, "text-anchor": "middle" }).textContent = minus(tick);
+    svg("text", picture, { x: left - 7, y: down(tick) + 5, "text-anchor": "end" }).textContent = minus(tick);
+  }
+
+  function moveTo(handle, x, y) {
+    const inside = (number) => Math.min(extent, Math.max(-extent, Number(number.toFixed(3))));
+    move(handle.id, [inside(x), inside(y)]);
+  }
+  function pointerAt(event) {
+    const bounds = picture.getBoundingClientRect();
+    const unit = (2 * extent) / size;
+    const [x, y] = [((event.clientX - bounds.left) * width) / bounds.width, ((event.clientY - bounds.top) * height) / bounds.height];
+    return [(x - left) * unit - extent, extent - (y - rest) * unit];
+  }
+  picture.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    const [x, y] = pointerAt(event);
+    const distance = ({ at }) => (Math.hypot(at[0] - x, at[1] - y) * size) / (2 * extent);
+    const near = handles.filter((handle) => handle.at && distance(handle) < handle.reach).sort((a, b) => distance(a) - distance(b))[0];
+    const handle = near ?? handles.find((one) => one.anywhere);
+    if (!handle) return;
+    event.preventDefault();
+    picture.setPointerCapture(event.pointerId);
+    handle.element.focus();
+    dragged = { handle, offset: near ? [near.at[0] - x, near.at[1] - y] : [0, 0] };
+    if (!near) moveTo(handle, x, y);
+  });
+  picture.addEventListener("pointermove", (event) => {
+    if (!dragged || !picture.hasPointerCapture(event.pointerId)) return;
+    const [x, y] = pointerAt(event);
+    moveTo(dragged.handle, x + dragged.offset[0], y + dragged.offset[1]);
+  });
+  picture.addEventListener("lostpointercapture", () => (dragged = null));
+
+  return {
+    picture,
+    across,
+    down,
+    // What the reader takes hold of; `anywhere`: a press far from all points moves this one. Returns the function that shows it at [x, y].
+    handle(id, name, { reach = 20, anywhere = false } = {}) {
+      const about = { tabindex: 0, role: "slider", "aria-label": `${name}: arrow keys move it`, "aria-valuemin": -extent, "aria-valuemax": extent };
+      const handle = { id, reach, anywhere, at: null, element: svg("circle", picture, { r: reach, class: "course-axes-handle", ...about }) };
+      handles.push(handle);
+      handle.element.addEventListener("keydown", (event) => {
+        const by = event.shiftKey ? 0.5 : 0.1;
+        const step = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, by], ArrowDown: [0, -by] }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        moveTo(handle, handle.at[0] + step[0], handle.at[1] + step[1]);
+      });
+      return (at) => {
+        handle.at = at;
+        handle.element.style.display = at ? "" : "none";
+        if (!at) return;
+        const said = `x ${at[0].toFixed(2)}, y ${at[1].toFixed(2)}`;
+        set(handle.element, { cx: across(at[0]), cy: down(at[1]), "aria-valuenow": at[0], "aria-valuetext": said });
+      };
+    },
+    name(words, className = "") {
+      const element = svg("text", picture, { class: `course-axes-name ${className}`, "text-anchor": "middle" });
+      element.textContent = words;
+      return { element, half: 0, corner: 0 };
+    },
+    // Put each name at the corner of its point [x, y] where it covers the fewest other names and points.
+    arrange(named) {
+      const taken = named.map(({ at }) => ({ x: across(at[0]), y: down(at[1]), half: 11 }));
+      for (const { name, at } of named) {
+        name.half ||= name.element.getComputedTextLength() / 2;
+        const corners = [[1, 1], [-1, 1], [1, -1], [-1, -1]].map(([right, up]) => ({
+          x: across(at[0]) + right * (name.half + 14),
+          y: down(at[1]) - up * 17,
+          half: name.half,
+        }));
+        const cost = (text) =>
+          taken.reduce((sum, other) => sum + overlap(text, other), 0) +
+          1000 * Math.max(0, Math.abs(text.x - across(0)) + text.half - size / 2, Math.abs(text.y - down(0)) + 10 - size / 2);
+        const costs = corners.map(cost);
+        const best = Math.min(...costs);
+        if (costs[name.corner] > best + 20) name.corner = costs.indexOf(best); // a name jumps only where it gains something
+        const { x, y } = corners[name.corner];
+        set(name.element, { x, y: y + 5 });
+        taken.push(corners[name.corner]);
+      }
+    },
+  };
+}
+
+function overlap(first, second) {
+  const width = Math.min(first.x + first.half, second.x + second.half) - Math.max(first.x - first.half, second.x - second.half);
+  return Math.max(width, 0) * Math.max(20 - Math.abs(first.y - second.y), 0);
 }
 
 const courseWidgets = {};

@@ -1,246 +1,260 @@
-// A query dragged in the plane. The arrow follows the hand at once; weights and output come back from Python.
+// Softmax attention in the plane. Query, keys, values and target are dragged; training moves keys and values along their gradients.
 
-const SIZE = 470; // pixels of the square
-const EDGE = 44;
+const SIZE = 440;
+const FIELD = 60; // queries along each side of the field
+const LEARNING_RATE = 0.1;
+const MAX_NORM = 1; // of the gradient at one point; a longer one is clipped
+const TRAIN_STEPS = 100; // steps of one press of Train
+const CURVE = { width: 260, height: 64 };
 
-function render({ model, el }) {
-  const extent = model.get("extent");
-  const points = model.get("points");
-  const [queryName, outputName] = model.get("names");
-  const root = html("div", el, "course-plane-root");
-  if (model.get("title")) html("p", root, "course-title").textContent = model.get("title");
-  const row = html("div", root, "course-plane-row");
-  const picture = svg("svg", row, {
-    viewBox: `0 0 ${SIZE + 2 * EDGE} ${SIZE + 2 * EDGE}`,
-    class: "course-plane-square",
-    role: "group",
-    "aria-label": model.get("title") || "plane",
-  });
+function build(ui) {
+  const { names, extent, start } = ui.data;
+  const row = html("div", ui.body, "course-plane-row");
+  const square = html("div", row, "course-plane-square");
+  const field = html("canvas", square, "course-plane-field", { width: FIELD, height: FIELD, "aria-hidden": "true" });
   const side = html("div", row, "course-plane-side");
-  const text = html("p", root, "course-text", { "aria-live": "polite" });
-  const error = html("p", root, "course-error", { role: "alert" });
+  const plane = coordinatePlane(square, { extent, size: SIZE, label: ui.data.title || "plane", move });
+  const { picture, across, down } = plane;
 
-  const across = (x) => EDGE + ((x + extent) / (2 * extent)) * SIZE;
-  const down = (y) => EDGE + ((extent - y) / (2 * extent)) * SIZE;
-
-  const fixed = []; // [text element, place] of what never moves
-  const taken = []; // boxes of those names and points
-
-  drawGrid();
-  const links = points.map((point) => svg("line", picture, { stroke: point.color, class: "course-link" }));
-  const halos = points.map((point) =>
-    svg("circle", picture, { cx: across(point.key[0]), cy: down(point.key[1]), fill: point.color, class: "course-halo" }),
-  );
-  points.forEach(drawPoint);
-  const shaft = svg("line", picture, { x1: across(0), y1: down(0), class: "course-shaft" });
-  const tip = svg("path", picture, { class: "course-tip" });
-  const output = svg("rect", picture, { x: -9, y: -9, width: 18, height: 18, class: "course-output" });
-  const outputLabel = label(picture, outputName, "course-output-name");
-  const queryLabel = label(picture, queryName, "course-query-name");
-  const handle = svg("circle", picture, {
-    r: 22,
-    class: "course-handle",
-    tabindex: 0,
-    role: "slider",
-    "aria-label": `${queryName}: drag it, or use the arrow keys, with Shift for larger steps`,
-    "aria-valuemin": -extent,
-    "aria-valuemax": extent,
-  });
-  const bars = points.map(drawBar);
-  const sliders = model.get("sliders").map(drawSlider);
-
-  function drawGrid() {
-    svg("rect", picture, { x: EDGE, y: EDGE, width: SIZE, height: SIZE, class: "course-ground" });
-    const gap = [0.25, 0.5, 1, 2, 5, 10, 20, 50, 100].find((one) => extent / one <= 3) ?? extent / 3;
-    for (let k = -Math.floor(extent / gap); k <= extent / gap; k++) {
-      const at = k * gap;
-      const kind = k === 0 ? "course-axis" : "course-grid";
-      svg("line", picture, { x1: across(at), x2: across(at), y1: EDGE, y2: EDGE + SIZE, class: kind });
-      svg("line", picture, { y1: down(at), y2: down(at), x1: EDGE, x2: EDGE + SIZE, class: kind });
-      tick(across(at), EDGE + SIZE + 21, "middle", at);
-      tick(EDGE - 7, down(at) + 5, "end", at);
-    }
-  }
-
-  function tick(x, y, anchor, number) {
-    svg("text", picture, { x, y, "text-anchor": anchor, class: "course-tick" }).textContent = String(number).replace("-", "−");
-  }
-
-  function label(parent, words, className) {
-    const element = svg("text", parent, { class: `course-name ${className}` });
-    element.textContent = words;
-    return element;
-  }
-
-  function box(element, [x, y], right, up) {
-    const half = element.getComputedTextLength() / 2 || element.textContent.length * 4.8;
-    return { x: across(x) + right * (half + 15), y: down(y) - up * 17, half };
-  }
-
-  function overlap(first, second) {
-    const wide = Math.min(first.x + first.half, second.x + second.half) - Math.max(first.x - first.half, second.x - second.half);
-    const high = 20 - Math.abs(first.y - second.y);
-    return Math.max(wide, 0) * Math.max(high, 0);
-  }
-
-  function beside(element, place, others) {
-    // The corner of the point where the name covers the fewest other names and points, and stays in the plane.
-    const cost = (one) =>
-      others.reduce((sum, other) => sum + overlap(one, other), 0) +
-      1000 * Math.max(0, one.x + one.half - EDGE - SIZE, EDGE - one.x + one.half, one.y - SIZE - EDGE, EDGE - one.y);
-    const corners = [[1, 1], [-1, 1], [1, -1], [-1, -1]].map(([right, up]) => box(element, place, right, up));
-    const best = corners.reduce((a, b) => (cost(b) < cost(a) ? b : a));
-    set(element, { x: best.x, y: best.y + 5, "text-anchor": "middle" });
-    return best;
-  }
-
-  function nameFixed() {
-    taken.length = 0;
-    for (const [, place] of fixed) taken.push({ x: across(place[0]), y: down(place[1]), half: 10 });
-    for (const [element, place] of fixed) taken.push(beside(element, place, taken));
-  }
-
-  function nameMoving() {
-    const query = model.get("query");
-    const output = model.get("answer").output;
-    const dots = [query, ...(output ? [output] : [])].map(([x, y]) => ({ x: across(x), y: down(y), half: 10 }));
-    const first = output ? [beside(outputLabel, output, [...taken, ...dots])] : [];
-    beside(queryLabel, query, [...taken, ...dots, ...first]);
-  }
-
-  function drawPoint(point) {
-    svg("circle", picture, { cx: across(point.key[0]), cy: down(point.key[1]), r: 8, fill: point.color, class: "course-dot" });
-    fixed.push([label(picture, point.value ? `key ${point.name}` : point.name, ""), point.key]);
-    if (point.value) {
-      svg("rect", picture, { x: across(point.value[0]) - 8, y: down(point.value[1]) - 8, width: 16, height: 16, fill: point.color, class: "course-dot" });
-      fixed.push([label(picture, `value ${point.name}`, ""), point.value]);
-    }
-  }
-
-  function drawBar(point) {
-    const line = html("div", side, "course-bar-row");
-    html("span", line, "course-bar-name").textContent = point.name;
-    const track = html("span", line, "course-bar-track");
-    const bar = html("span", track, "course-bar", { style: `background:${point.color}` });
-    const number = html("span", line, "course-bar-number");
-    return { line, bar, number };
-  }
-
-  function drawSlider(spec) {
-    const box = html("label", side, "course-plane-slider");
-    const words = html("span", box);
-    const input = html("input", box, "", { type: "range", min: spec.low, max: spec.high, step: spec.step });
-    const value = () => (spec.log ? 10 ** Number(input.value) : Number(input.value));
-    const said = (number) => (spec.log ? String(Number(number.toPrecision(3))) : number.toFixed(spec.decimals));
-    input.addEventListener("input", () => {
-      model.set("settings", { ...model.get("settings"), [spec.name]: value() });
-      model.save_changes();
-      refresh();
-    });
-    function refresh() {
-      const number = model.get("settings")[spec.name];
-      if (Math.abs(value() - number) > 1e-9 * Math.abs(number)) input.value = spec.log ? Math.log10(number) : number;
-      words.textContent = `${spec.label}: ${said(number)}`;
-      input.setAttribute("aria-valuetext", said(number));
-    }
-    return refresh;
-  }
-
-  function moveTo(x, y) {
-    const clamp = (number) => Math.min(extent, Math.max(-extent, Number(number.toFixed(4))));
-    model.set("query", [clamp(x), clamp(y)]);
-    model.save_changes();
-    drawQuery();
-  }
-
-  function fromPointer(event) {
-    const box = picture.getBoundingClientRect();
-    const scale = (SIZE + 2 * EDGE) / box.width;
-    const x = ((event.clientX - box.left) * scale - EDGE) / SIZE;
-    const y = ((event.clientY - box.top) * scale - EDGE) / SIZE;
-    moveTo((2 * x - 1) * extent, (1 - 2 * y) * extent);
-  }
-
-  picture.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    event.preventDefault();
-    picture.setPointerCapture(event.pointerId);
-    handle.focus();
-    fromPointer(event);
-  });
-  picture.addEventListener("pointermove", (event) => {
-    if (picture.hasPointerCapture(event.pointerId)) fromPointer(event);
-  });
-  handle.addEventListener("keydown", (event) => {
-    const by = model.get("step") * (event.shiftKey ? 5 : 1);
-    const moves = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, by], ArrowDown: [0, -by] };
-    if (!(event.key in moves)) return;
-    event.preventDefault();
-    const [x, y] = model.get("query");
-    moveTo(x + moves[event.key][0], y + moves[event.key][1]);
-  });
-
-  function drawQuery() {
-    const [x, y] = model.get("query");
-    const [left, top] = [across(x), down(y)];
-    const angle = Math.atan2(top - down(0), left - across(0));
-    const length = Math.hypot(top - down(0), left - across(0));
-    const back = Math.min(14, length);
-    set(shaft, { x2: left - back * Math.cos(angle), y2: top - back * Math.sin(angle) });
-    set(tip, { d: "M0 0 L-18 -9 L-18 9 Z", transform: `translate(${left} ${top}) rotate(${(angle * 180) / Math.PI})` });
-    set(handle, { cx: left, cy: top, "aria-valuenow": x, "aria-valuetext": `x ${x.toFixed(2)}, y ${y.toFixed(2)}` });
-    nameMoving();
-  }
-
-  function drawAnswer() {
-    const answer = model.get("answer");
-    points.forEach((point, index) => {
-      const weight = answer.weights ? answer.weights[index] : 0;
-      halos[index].setAttribute("r", (44 * Math.sqrt(weight)).toFixed(1)); // the area stands for the weight
-      const from = point.value ?? point.key;
-      if (answer.output)
-        set(links[index], { x1: across(from[0]), y1: down(from[1]), x2: across(answer.output[0]), y2: down(answer.output[1]) });
-      set(links[index], { "stroke-width": (1 + 9 * weight).toFixed(1), visibility: answer.output && weight > 0.004 ? "visible" : "hidden" });
-      bars[index].line.hidden = !answer.weights;
-      bars[index].bar.style.width = `${(100 * weight).toFixed(1)}%`;
-      bars[index].number.textContent = weight.toFixed(2);
-    });
-    const visible = answer.output ? "visible" : "hidden";
-    if (answer.output) {
-      set(output, { transform: `translate(${across(answer.output[0])} ${down(answer.output[1])}) rotate(45)` });
-      nameMoving();
-    }
-    set(output, { visibility: visible });
-    set(outputLabel, { visibility: visible });
-    text.textContent = answer.text;
-    text.hidden = !answer.text;
-    error.textContent = model.get("error");
-    error.hidden = !model.get("error");
-    root.dataset.state = JSON.stringify({ query: model.get("query"), ...model.get("settings"), weights: answer.weights, output: answer.output });
-    root.dataset.count = answer.count;
-    root.dataset.status = model.get("error") ? "error" : "ok";
-  }
-
-  const drawSettings = () => sliders.forEach((refresh) => refresh());
-  model.on("change:query", drawQuery);
-  model.on("change:answer", drawAnswer);
-  model.on("change:settings", drawSettings);
-  const release = keepKeys(() => root);
-  const drawAll = () => {
-    nameFixed();
-    drawQuery();
-    drawSettings();
-    drawAnswer();
+  const group = () => svg("g", picture);
+  const [halos, links, pairs, marks, arrows] = [group(), group(), group(), group(), group()];
+  const points = names.map((name, index) => ({
+    halo: svg("circle", halos, { class: "course-plane-halo", fill: series(index), stroke: series(index) }),
+    link: svg("line", links, { class: "course-plane-link", stroke: series(index) }),
+    pair: svg("line", pairs, { class: "course-plane-pair", stroke: series(index) }),
+    value: svg("rect", marks, { width: 16, height: 16, class: "course-plane-mark", fill: series(index) }),
+    key: svg("circle", marks, { r: 8, class: "course-plane-mark", fill: series(index) }),
+    keyArrow: svg("path", arrows, { class: "course-plane-arrow" }),
+    valueArrow: svg("path", arrows, { class: "course-plane-arrow" }),
+    keyName: plane.name(name),
+    longName: plane.name(`key ${name}`), // where keys and values are apart
+    valueName: plane.name(`value ${name}`),
+    ...weightBar(side, name, series(index)),
+  }));
+  const error = svg("line", links, { class: "course-plane-error" });
+  const target = svg("path", marks, { d: "M0 -13 L13 0 L0 13 L-13 0 Z", class: "course-plane-target" });
+  const output = svg("path", marks, { d: "M0 -11 L11 0 L0 11 L-11 0 Z", class: "course-plane-output" });
+  const shaft = svg("line", marks, { x1: across(0), y1: down(0), class: "course-plane-shaft" });
+  const tip = svg("path", marks, { d: "M0 0 L-18 -9 L-18 9 Z", class: "course-plane-tip" });
+  const texts = { target: plane.name("target", "course-plane-output-name"), output: plane.name("output", "course-plane-output-name"), query: plane.name("query", "course-plane-query-name") };
+  const handles = {
+    query: plane.handle("query", "query", { reach: 22, anywhere: true }),
+    keys: names.map((name, index) => plane.handle(["keys", index], `key ${name}`)),
+    values: names.map((name, index) => plane.handle(["values", index], `value ${name}`)),
+    target: plane.handle("target", "target of the output"),
   };
-  drawAll();
-  const drawnAgain = requestAnimationFrame(drawAll); // once in the page, texts have their real width
+
+  const total = weightBar(side, "sum", "transparent").number;
+  const inputs = html("fieldset", side, "course-controls");
+  const showTemperature = addControls(ui, ui.data.controls, inputs);
+  const showSeparate = CONTROLS.check({ label: "separate values" }, inputs, (separate) =>
+    ui.setInputs({ values: separate ? ui.inputs.keys.map((key) => key.map((part) => Math.min(part + 0.5, extent))) : null }),
+  );
+  const showFieldBox = CONTROLS.check({ label: "color field" }, inputs, (on) => ui.setView({ field: on }));
+  const buttons = html("div", side, "course-controls");
+  const train = button(buttons, "Train", () => run(training ? 0 : TRAIN_STEPS));
+  const once = button(buttons, "Step", () => run(1));
+  button(buttons, "Reset", () => {
+    run(0);
+    losses.length = 0;
+    ui.setInputs(start);
+  });
+  const loss = html("p", side, "course-plane-loss");
+  const curve = svg("svg", side, { viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, class: "course-plane-curve", "aria-hidden": "true" });
+  const line = svg("polyline", curve);
+  const outcome = html("p", side, "course-plane-outcome", { "aria-live": "polite" });
+  outcome.textContent = "Training moves keys and values until the output reaches the target.";
+  html("p", ui.body, "course-plane-legend").textContent =
+    "Disks: attention weight as area. Color field: for every query, the colors of the keys mixed by their weights, computed in this page. " +
+    `Arrows: negative gradient of the loss. A training step moves each point by ${LEARNING_RATE} times its negative gradient (norm at most ${MAX_NORM}).`;
+
+  function move(id, at) {
+    if (typeof id === "string") return ui.setInputs({ [id]: at });
+    const [kind, index] = id;
+    ui.setInputs({ [kind]: ui.inputs[kind].map((point, other) => (other === index ? at : point)) });
+  }
+
+  // Training: each step uses the gradients of the answer, so it waits until that belongs to the points shown.
+
+  const losses = []; // before and after every step
+  let training = 0; // steps still to go
+  let stepped = false; // a step waits for its answer
+  let frame = null;
+  ui.onRemove(() => run(0));
+
+  function run(steps) {
+    training = steps;
+    cancelAnimationFrame(frame);
+    outcome.textContent = "";
+    if (steps && ui.settled()) frame = requestAnimationFrame(step);
+    showTraining();
+  }
+
+  function step() {
+    const { key_gradients: keys, value_gradients: values, loss } = ui.answer;
+    if (!losses.length) losses.push(loss);
+    training--;
+    stepped = true;
+    ui.setInputs({ keys: descend(ui.inputs.keys, keys), values: ui.inputs.values && descend(ui.inputs.values, values) });
+  }
+
+  function descend(points, gradients) {
+    if (!gradients) return points;
+    const clamp = (number) => Math.min(extent, Math.max(-extent, number));
+    return points.map((point, index) => {
+      const shrink = LEARNING_RATE * Math.min(1, MAX_NORM / Math.hypot(...gradients[index]));
+      return point.map((part, axis) => clamp(part - shrink * gradients[index][axis]));
+    });
+  }
+
+  function follow() {
+    if (!ui.settled()) return;
+    if (stepped) losses.push(ui.answer.loss);
+    stepped = false;
+    const reason = training ? reasonToStop() : undefined;
+    if (reason !== undefined) {
+      run(0);
+      outcome.textContent = reason;
+    }
+    cancelAnimationFrame(frame);
+    if (training) frame = requestAnimationFrame(step);
+  }
+
+  function reasonToStop() {
+    const { loss, key_gradients: keys, value_gradients: values } = ui.answer;
+    if (ui.error || !keys) return ""; // the buttons are disabled
+    if (loss < 1e-4) return "The output has reached the target.";
+    if (Math.max(...[...keys, ...(values ?? [])].flat().map(Math.abs)) < 1e-3) return "The gradient has vanished.";
+  }
+
+  function showTraining() {
+    const possible = Boolean(ui.answer.key_gradients) && !ui.error;
+    train.textContent = training > 1 ? "Pause" : "Train";
+    train.disabled = once.disabled = !possible;
+    loss.textContent = `Loss ${ui.answer.loss.toFixed(4)}` + (losses.length > 1 ? ` after ${losses.length - 1} steps` : "");
+    if (!ui.answer.key_gradients) outcome.textContent = "No gradient reaches the keys, so nothing can be trained.";
+    const [most, last] = [Math.max(...losses, 1e-9), Math.max(losses.length - 1, TRAIN_STEPS)];
+    const at = (loss, index) => `${((CURVE.width * index) / last).toFixed(1)},${(CURVE.height - 3 - ((CURVE.height - 6) * loss) / most).toFixed(1)}`;
+    line.setAttribute("points", losses.map(at).join(" "));
+  }
+
+  // Field: the page's own attention weights, for every query of a grid
+
+  let colors = null;
+  let drawn = "";
+  function drawField() {
+    const { keys, temperature } = ui.inputs;
+    field.hidden = !ui.view.field;
+    if (!ui.root.isConnected) return; // colors are not known yet
+    colors ??= names.map((_, index) => rgb(ui.root, `--c-series-${index % 6}`));
+    const key = JSON.stringify([keys, temperature, colors]);
+    if (field.hidden || key === drawn) return;
+    drawn = key;
+    const image = new ImageData(FIELD, FIELD);
+    const scores = new Float64Array(keys.length);
+    for (let low = 0; low < FIELD; low++)
+      for (let right = 0; right < FIELD; right++) {
+        const [x, y] = [((2 * right + 1) / FIELD - 1) * extent, (1 - (2 * low + 1) / FIELD) * extent];
+        let largest = -Infinity;
+        for (let i = 0; i < keys.length; i++) largest = Math.max(largest, (scores[i] = (keys[i][0] * x + keys[i][1] * y) / temperature));
+        const mixed = [0, 0, 0];
+        let sum = 0;
+        for (let i = 0; i < keys.length; i++) {
+          const exponential = Math.exp(scores[i] - largest);
+          sum += exponential;
+          for (let c = 0; c < 3; c++) mixed[c] += exponential * colors[i][c];
+        }
+        const pixel = 4 * (low * FIELD + right);
+        for (let c = 0; c < 3; c++) image.data[pixel + c] = mixed[c] / sum;
+        image.data[pixel + 3] = 255;
+      }
+    field.getContext("2d").putImageData(image, 0, 0);
+  }
+  ui.onTheme(() => {
+    colors = null;
+    drawField();
+  });
+
+  // Arrows and names
+
+  function drawArrow(path, from, gradient) {
+    const norm = gradient ? Math.hypot(...gradient) : 0;
+    const length = Math.min(0.5 * norm, 0.6) * (SIZE / (2 * extent)); // in the direction of the step; long ones are cut
+    path.style.display = length < 10 ? "none" : "";
+    if (length < 10) return;
+    const angle = (Math.atan2(gradient[1], -gradient[0]) * 180) / Math.PI;
+    set(path, { d: `M0 0 H${length} M${length - 7} -5 L${length} 0 L${length - 7} 5`, transform: `translate(${across(from[0])} ${down(from[1])}) rotate(${angle})` });
+  }
+
+  function drawPoints() {
+    const { query, keys, values, target: aim } = ui.inputs;
+    const { weights, output: at, key_gradients, value_gradients } = ui.answer;
+    const named = [];
+    points.forEach((point, index) => {
+      const [weight, key, value] = [weights[index], keys[index], values?.[index]];
+      const [x, y] = [across(key[0]), down(key[1])];
+      const from = value ?? key;
+      set(point.halo, { cx: x, cy: y, r: (42 * Math.sqrt(Math.min(Math.max(weight, 0), 4))).toFixed(1) }); // the area is the weight
+      set(point.key, { cx: x, cy: y });
+      for (const part of [point.value, point.pair, point.valueName.element, point.longName.element]) part.style.display = value ? "" : "none";
+      if (value) {
+        set(point.value, { x: across(value[0]) - 8, y: down(value[1]) - 8 });
+        set(point.pair, { x1: x, y1: y, x2: across(value[0]), y2: down(value[1]) });
+        named.push({ name: point.valueName, at: value });
+      }
+      point.keyName.element.style.display = value ? "none" : "";
+      named.push({ name: value ? point.longName : point.keyName, at: key });
+      set(point.link, { x1: across(from[0]), y1: down(from[1]), x2: across(at[0]), y2: down(at[1]), "stroke-width": (9 * Math.min(Math.max(weight, 0), 2)).toFixed(1) });
+      drawArrow(point.keyArrow, key, key_gradients?.[index]);
+      drawArrow(point.valueArrow, from, value && value_gradients?.[index]);
+      point.bar.style.width = `${(100 * Math.min(Math.max(weight, 0), 1)).toFixed(1)}%`;
+      point.number.textContent = minus(weight.toFixed(2));
+      handles.keys[index](key);
+      handles.values[index](value ?? null);
+    });
+    total.textContent = minus(weights.reduce((sum, weight) => sum + weight, 0).toFixed(2));
+    const [left, top] = [across(query[0]), down(query[1])];
+    const angle = Math.atan2(top - down(0), left - across(0));
+    const back = Math.min(14, Math.hypot(top - down(0), left - across(0)));
+    set(shaft, { x2: left - back * Math.cos(angle), y2: top - back * Math.sin(angle) });
+    set(tip, { transform: `translate(${left} ${top}) rotate(${(angle * 180) / Math.PI})` });
+    set(output, { transform: `translate(${across(at[0])} ${down(at[1])})` });
+    set(target, { transform: `translate(${across(aim[0])} ${down(aim[1])})` });
+    set(error, { x1: across(at[0]), y1: down(at[1]), x2: across(aim[0]), y2: down(aim[1]) });
+    handles.query(query);
+    handles.target(aim);
+    plane.arrange([...named, { name: texts.target, at: aim }, { name: texts.output, at }, { name: texts.query, at: query }]);
+  }
+
   return () => {
-    release();
-    cancelAnimationFrame(drawnAgain);
-    model.off("change:query", drawQuery);
-    model.off("change:answer", drawAnswer);
-    model.off("change:settings", drawSettings);
+    showTemperature();
+    showSeparate(Boolean(ui.inputs.values));
+    showFieldBox(Boolean(ui.view.field));
+    drawField();
+    drawPoints();
+    follow();
+    showTraining();
   };
 }
 
-export default { render };
+function weightBar(parent, name, color) {
+  const row = html("div", parent, "course-plane-bar");
+  html("span", row).textContent = name;
+  const bar = html("span", html("span", row, "course-plane-track"), "", { style: `background:${color}` });
+  return { bar, number: html("output", row) };
+}
+
+function compute(data, { query, keys, values, temperature, target }) {
+  const weights = softmax(keys.map((key) => dot(key, query)), temperature);
+  const output = weightedSum(weights, values ?? keys);
+  const error = output.map((part, axis) => part - target[axis]);
+  const ofValues = weights.map((weight) => error.map((part) => 2 * weight * part));
+  // Through the softmax: the derivative by score i is p_i times what value i adds beyond the average.
+  const ofKeys = keys.map((key, index) => {
+    const byScore = 2 * weights[index] * (dot(error, (values ?? keys)[index]) - dot(error, output));
+    return query.map((part, axis) => (byScore * part) / temperature + (values ? 0 : ofValues[index][axis]));
+  });
+  return { weights, output, loss: dot(error, error), key_gradients: ofKeys, value_gradients: values && ofValues };
+}
+
+export default course({ name: "plane", build, compute });
