@@ -203,7 +203,7 @@ function build(ui) {
       return (text) => pen.measureText(text).width;
     };
     const columns = shown.maps[0].length;
-    const labels = shown.layers > 1 ? LAYER_NAME : 0;
+    const labels = (shown.layers > 1 ? LAYER_NAME : 0) + (shown.heads > 1 ? 14 : 0); // "mean" is wider than a small thumbnail
     const tiny = shown.links.length ? 40 : 26; // a percentage below it needs room
     const [small, fair, large] = columns * shown.layers === 1 ? [110, 150, 190] : [tiny, 40, Math.min(84, 420 / shown.layers)];
     const widthOf = (size) => labels + columns * (size + CELL_GAP);
@@ -214,7 +214,7 @@ function build(ui) {
     const beside = Math.min(rows.size[0], narrow.size[0]) <= besideOf(small);
     plan = rows.size[0] <= (beside ? besideOf(fair) : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room);
     const space = beside ? room - plan.size[0] - GAP : room;
-    const size = Math.max(small, Math.min(large, (space - labels) / columns - CELL_GAP));
+    const size = Math.max(beside ? small : 20, Math.min(large, (space - labels) / columns - CELL_GAP));
     const scaled = (length, other) => size * Math.max(0.5, Math.min(1, length / other));
     const [high, wide] = [scaled(shown.m, shown.n), scaled(shown.n, shown.m)];
     grid.style.setProperty("--wide", `${wide.toFixed(1)}px`);
