@@ -427,18 +427,6 @@ def three_attentions(source, target_in, encoder, decoder, cross, title, names, t
 MEAN = -1  # instead of a layer or a head: the mean of all
 
 
-def layer_choices(num_layers):
-    """{words: number} for a menu of layers, the mean of all first."""
-    return (
-        {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(num_layers)} if num_layers > 1 else {"1": 0}
-    )
-
-
-def head_choices(num_heads):
-    """{words: number} for a menu of heads, the mean of all first."""
-    return layer_choices(num_heads)
-
-
 def chosen_map(weights, layer=MEAN, head=MEAN):
     """(m, n) of one layer and head of weights (num_layers, num_heads, m, n); MEAN stands for the mean over all of them."""
     weights = as_array(weights)
