@@ -1095,7 +1095,7 @@ trained_models = {score: restore(result) for score, result in results.items()}
 decoding_view(
     lambda text, score: decoding_steps(trained_models[score], text),
     "the european economic area of the important country is not dangerous",
-    step=3,
+    step=7,
     score=["dot", "multiplicative", "additive", "none"],
 )
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.browser.widgets.stored import open_stored
 from utils.widgets import beam_tree
-from utils.widgets.base import page_html, page_script, page_style
 
 STEPS = 12
 LONG = "a very long sentence whose words do not fit into a menu that is as wide as a narrow page, so that it is cut off"
@@ -24,11 +24,8 @@ def respond(sentence, num_beams):
 
 @pytest.fixture
 def page(chromium):
-    page = chromium.new_page(viewport={"width": 900, "height": 1400})
-    state = beam_tree(respond, ["short", LONG], num_beams=2).page_state()
-    page.set_content(f"<style>{page_style({'beam'})}</style>{page_html(state)}<script>{page_script({'beam'})}</script>")
-    page.evaluate("() => startWidget(document.querySelector('.live-widget'))")
-    page.wait_for_selector(".course-widget[data-count='2']")
+    page = open_stored(chromium, beam_tree(respond, ["short", LONG], num_beams=2)).page
+    page.set_viewport_size({"width": 900, "height": 1400})
     yield page
     page.close()
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.browser.widgets.stored import open_stored
 from utils.plots.lesson06 import MEAN, chosen_map
 from utils.widgets import decoding_view
-from utils.widgets.base import page_html, page_script, page_style
 
 WORDS = [
     "the",
@@ -49,13 +49,8 @@ def respond(text):
 
 @pytest.fixture
 def page(chromium):
-    page = chromium.new_page(viewport={"width": 900, "height": 1000})
-    state = decoding_view(respond, " ".join(WORDS), step=3, layer=1, head=2).page_state()
-    page.set_content(
-        f"<style>{page_style({'decoding'})}</style>{page_html(state)}<script>{page_script({'decoding'})}</script>"
-    )
-    page.evaluate("() => startWidget(document.querySelector('.live-widget'))")
-    page.wait_for_selector(".course-widget[data-count='2']")
+    page = open_stored(chromium, decoding_view(respond, " ".join(WORDS), step=3, layer=1, head=2)).page
+    page.set_viewport_size({"width": 900, "height": 1000})
     yield page
     page.close()
 
