@@ -911,7 +911,7 @@ weights = torch.tensor(
 queries, keys = torch.tensor([[False, True, True]]), torch.tensor([[True, False, False]])
 print("by hand (0.6 + 0.4) / 2 =", attention_to(weights, queries, keys).tolist())
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 pairs_of = {"he or she": word_senses.BY_GENDER, "it, by meaning": word_senses.WINOGRAD}
 sentences = [example.sentence for twins in pairs_of.values() for pair in twins for example in pair]
 if minilm:
