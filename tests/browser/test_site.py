@@ -11,8 +11,8 @@ import torch
 
 from tests.browser.site import WIDTHS, open_page, pages_of
 from utils import paths
+from utils.build.live import live_states
 from utils.build.site.__main__ import build_site
-from utils.build.site.lesson_page import live_states
 from utils.exercises.lessons import LESSONS
 from utils.exercises.registry import exercises_of
 

@@ -15,11 +15,11 @@ from sphinx.errors import SphinxError
 
 from utils import paths
 from utils.build.downloads import DownloadError
+from utils.build.live import live_html, live_script, live_states, live_styles
 from utils.build.site import formulas
-from utils.build.site.lesson_page import lesson_page, live_html, live_states, on_site, with_targets
+from utils.build.site.lesson_page import lesson_page, on_site, with_targets
 from utils.build.site.pages import landing_page, results_on_site, slides_page
 from utils.build.slides import COURSE_TITLE, SlideError, build_deck
-from utils.widgets.stage import STATIC, script
 
 ASSETS = Path(__file__).with_name("assets")
 DOCUMENTS = ("notation", "references", "students", "lecturers")
@@ -119,17 +119,10 @@ def write_documents(sources: Path) -> None:
 
 
 def write_static(folder: Path, scripts: set[str]) -> None:
-    """Styles and scripts: the site's own, and those of the widgets that run in a page.
-
-    A browser loads no module from a file on disk, so each widget's script becomes a plain one that registers itself.
-    """
-    code, styles = [(ASSETS / "site.js").read_text(encoding="utf-8")], []
-    for name in sorted(scripts):
-        module = script(f"{name}.js").replace("export default { render };", f'window.courseWidgets["{name}"] = render;')
-        code.insert(0, f"(() => {{\n{module}\n}})();\n")
-        styles.append((STATIC / f"{name}.css").read_text(encoding="utf-8"))
-    write(folder / "site.js", "window.courseWidgets = {};\n" + "".join(code))
-    write(folder / "site.css", "".join([*styles, (ASSETS / "site.css").read_text(encoding="utf-8")]))
+    """Styles and scripts: the site's own, and those of the widgets that run in a page."""
+    own = {name: (ASSETS / name).read_text(encoding="utf-8") for name in ("site.js", "site.css")}
+    write(folder / "site.js", live_script(scripts) + own["site.js"])
+    write(folder / "site.css", live_styles(scripts) + own["site.css"])
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from utils import paths
 from utils.exercises.registry import exercise_count, find
 from utils.exercises.lessons import LESSONS
-from utils.exercises.quiz import find_quiz, letter
+from utils.build.live import live_html, quiz_html, stored_state
 from utils.build.slides import WIDGETS, shown_code, source_of, stubs_of
 from utils.build.source import CHECKS, HEADER
-from utils.checks.text import inline, paragraphs
+from utils.checks.text import paragraphs
 from utils.widgets.forms import PAGE_VIEW
 
 NEEDS_KERNEL = (
@@ -143,11 +143,11 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
         f'<p class="exercise-title">Exercise {header["id"]}: {html.escape(header["title"])} '
         f"<span>{exercise.effort}</span></p>",
         "",
-        f"```python\n{without_plumbing(stub)}\n```",
+        f"```python\n{shown_code({"source": stub})}\n```",
         "",
         hints + '<details class="solution"><summary>Solution</summary>',
         "",
-        f"```python\n{without_plumbing(shown_code(cell))}\n```",
+        f"```python\n{shown_code(cell)}\n```",
         "",
         "</details></div>",
     ]
@@ -156,40 +156,8 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
     return [markdown("\n".join(parts)), *below]
 
 
-def without_plumbing(code: str) -> str:
-    """The code of an exercise without its header and without the line that passes the answer to the check."""
-    lines = code.split("\n")
-    kept = [
-        line for line in lines if not HEADER.fullmatch(line) and not re.search(r'exercise\("[\d.]+"\)\.use\(', line)
-    ]
-    return "\n".join(kept).strip("\n")
-
-
 def details(summary: str, body: str) -> str:
     return f"<details><summary>{html.escape(summary)}</summary>{body}</details>\n"
-
-
-# --- quizzes ----------------------------------------------------------------------------------------------------
-
-
-def quiz_html(quiz_id: str) -> str:
-    """A quiz with buttons; without JavaScript, the answer unfolds below."""
-    quiz = find_quiz(quiz_id)
-    buttons = "".join(
-        f'<button type="button" data-right="{str(index in quiz.right).lower()}">'
-        f"<b>{letter(index)}</b> <span>{inline(text)}</span></button>"
-        for index, (text, _) in enumerate(quiz.options)
-    )
-    feedback = "".join(f"<div hidden>{paragraphs(words)}</div>" for _, words in quiz.options)
-    right = " or ".join(letter(index) for index in sorted(quiz.right))
-    explained = paragraphs(quiz.explanation)
-    page = (
-        f'<div class="quiz" id="quiz-{quiz_id.replace(".", "-")}"><p class="quiz-title">Quiz {quiz_id}</p>{paragraphs(quiz.question)}'
-        f'<div class="quiz-options">{buttons}</div><div class="quiz-feedback" role="status"></div>'
-        f"<template>{feedback}<div hidden>{explained}</div></template>"
-        f'<details class="quiz-answer"><summary>Answer</summary><p>{right}</p>{explained}</details></div>'
-    )
-    return page.replace("\n", " ")
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------
@@ -207,22 +175,3 @@ def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
     linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # opens the picture in full size, for phones
     shown = live_html(stored_state(data), image) if PAGE_VIEW in data else linked
     return {"output_type": "display_data", "metadata": {}, "data": {"text/html": shown}}
-
-
-def live_html(state: dict, image: str) -> str:
-    """A widget that runs in the page from stored data; until it starts, the page shows the picture."""
-    stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
-    return (
-        f'<div class="live-widget" data-script="{state["script"]}">'
-        f'<script type="application/json">{stored}</script><div class="live-picture">{image}</div></div>'
-    )
-
-
-def live_states(notebook: dict) -> list[dict]:
-    """The stored states of a notebook's widgets, in order."""
-    outputs = (output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", []))
-    return [stored_state(data) for data in outputs if PAGE_VIEW in data]
-
-
-def stored_state(data: dict) -> dict:
-    return json.loads("".join(data[PAGE_VIEW]))
