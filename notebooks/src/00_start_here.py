@@ -36,7 +36,7 @@ lesson("00")
 #
 # By lesson 06 you will have built this model. Each part shows the number of the lesson that introduces it.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 show(
     course_map(),
     alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, 02 several hops, "

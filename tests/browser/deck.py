@@ -19,7 +19,7 @@ EXAMINE = """() => {
     const outside = [];
     for (const part of frame.querySelectorAll("*")) {
         const box = part.getBoundingClientRect();
-        if (!box.width || !box.height || part.closest("svg, aside.notes") !== null) continue;
+        if (!box.width || !box.height || part.closest("svg, aside.notes, .live-root *")) continue;
         const out = box.left < outer.left - 1 || box.top < outer.top - 1
             || box.right > outer.right + 1 || box.bottom > outer.bottom + 1;
         const cut = ["PRE", "DIV"].includes(part.tagName) && getComputedStyle(part).overflow !== "visible"
@@ -49,7 +49,7 @@ EXAMINE = """() => {
         return Math.round((part.clientHeight - 2 * parseFloat(style.paddingTop)) / parseFloat(style.lineHeight));
     });
     return {
-        words: slide.innerText.trim().split("\\n")[0], outside, overflows: slide.dataset.overflow === "true",
+        words: slide.innerText.trim().split("\\n")[0], outside, overflows: slide.hasAttribute("data-overflow"),
         lines: lines.reduce((total, count) => total + count, 0), code: Math.min(...code), other: Math.min(...other),
         live: frame.querySelector("[data-live]") !== null, text: frame.innerText,
     };

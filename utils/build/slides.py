@@ -266,10 +266,12 @@ def split_code(code: str) -> list[str]:
     statements = {node.lineno - 1 for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)}
 
     def cost(cut: int) -> float:
-        if cut == len(lines) or not lines[cut - 1].strip():
+        if cut == len(lines):
             return 0
-        opens = lines[cut - 1].rstrip().endswith(":")
-        return (1 if cut in statements else 8) + (len(lines[cut]) - len(lines[cut].lstrip())) / 8 + 4 * opens
+        if cut not in statements:
+            return 50
+        before = lines[cut - 1].rstrip()
+        return (len(lines[cut]) - len(lines[cut].lstrip())) / 8 + (before != "") + 4 * before.endswith(":")
 
     best: list[tuple[float, list[int]]] = [(0, [])]  # for each number of lines: the cost of cutting them, and the cuts
     for end in range(1, len(lines) + 1):
@@ -402,7 +404,11 @@ def exercise_parts(cell: dict, stub: str) -> list[Part]:
     """An exercise: at the next key press the solution takes the place of the stub. What both begin with may come first."""
     header = HEADER.fullmatch(source_of(cell).split("\n", 1)[0])
     label = f"Exercise {header['id']} · {header['level']} · {header['minutes']} min"
-    asked, solved, shared = shown_code({"source": stub}), split_code(shown_code(cell)), []
+    asked, solution = (
+        code if lines_of(code) <= CODE_LINES else without_docstrings(code)
+        for code in (shown_code({"source": stub}), shown_code(cell))
+    )
+    solved, shared = split_code(solution), []
     while len(solved) > 1 and asked.startswith(f"{solved[0]}\n"):
         shared.append(solved.pop(0))
         asked = asked.removeprefix(shared[-1]).strip("\n")
@@ -413,6 +419,14 @@ def exercise_parts(cell: dict, stub: str) -> list[Part]:
     )
     lines = max(lines_of(asked), lines_of(solved[0]))
     return [*map(input_part, shared), Part(swap, lines), *map(input_part, solved[1:])]
+
+
+def without_docstrings(code: str) -> str:
+    """Code without the docstrings of its functions and classes, to save lines."""
+    scopes = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    texts = (scope.body[0] for scope in scopes if ast.get_docstring(scope, clean=False) is not None)
+    dropped = {line for text in texts for line in range(text.lineno, text.end_lineno + 1)}
+    return "\n".join(line for number, line in enumerate(code.split("\n"), 1) if number not in dropped)
 
 
 def notes_html(note: str, folder: Path) -> str:

@@ -1,7 +1,7 @@
 // Fits every slide into its frame, then starts reveal.js, and each widget when its slide is shown.
 //
 // Each slide is tried with several sizes of text, code and output: code and output in a row or in a column, or the picture
-// next to everything else. Of the layouts that fit, the one with the largest text, code and pictures is used. Smaller
+// next to everything else; a picture alone may cover the whole slide. Of the layouts that fit, the one with the largest text, code and pictures is used. Smaller
 // sizes would be unreadable from the back row: a slide that does not fit even at the smallest sizes is marked with
 // data-overflow, and a test fails.
 (() => {
@@ -11,11 +11,12 @@
   const CODE = [[28, 26], [24, 22], [22, 20], [20, 18], [20, 16], [20, 14]]; // pixels of code and of printed output
   const LEFT = ["34%", "40%", "46%", "54%", "62%"]; // width of the code next to its output
   const CODE_LINES = 14;
-  const ZOOM = [1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7]; // of a widget
+  const ZOOM = [1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.95, 0.9, 0.85, 0.8]; // of a widget
   const PARTS = ":scope > *, .input, .output, .prose > *, img, .html > *";
 
   const all = (frame, selector) => [...frame.querySelectorAll(selector)];
-  const inside = (part) => part.scrollWidth <= part.clientWidth + 1 && part.scrollHeight <= part.clientHeight + 1;
+  const inside = (part, slack = 1) =>
+    part.scrollWidth <= part.clientWidth + slack && part.scrollHeight <= part.clientHeight + slack;
 
   // The width at which a picture is drawn: its element may be larger, because the aspect ratio is kept.
   function shownWidth(image) {
@@ -28,10 +29,23 @@
     return Math.round((code.clientHeight - 2 * parseFloat(style.paddingTop)) / parseFloat(style.lineHeight));
   }
 
+  const pictures = (frame) => all(frame, ".output img").filter((image) => image.checkVisibility());
+
+  // The largest zoom at which a started widget fits into its box; 0 if it does not fit.
+  function zoomOf(host) {
+    const root = host.querySelector(".live-root");
+    return ZOOM.find((zoom) => {
+      root.style.zoom = zoom;
+      root.style.width = `${host.clientWidth / zoom}px`;
+      return inside(host, 4) && inside(root, 4);
+    }) ?? 0;
+  }
+
   function fits(frame) {
     if (!inside(frame)) return false;
-    if (all(frame, ".output img").some((image) => shownWidth(image) < leastWidth(image))) return false;
-    if (!all(frame, "pre, .html, .prose, .display-formula, .pair, .output, .grows").every(inside)) return false;
+    if (pictures(frame).some((image) => shownWidth(image) < leastWidth(image))) return false;
+    if (!all(frame, ".live-widget[data-live]").every(zoomOf)) return false;
+    if (!all(frame, "pre, .html, .prose, .display-formula, .pair, .output, .grows").every((part) => inside(part))) return false;
     if (all(frame, "pre.code").some((code) => linesOf(code) > CODE_LINES)) return false;
     // Padding does not count towards scrollHeight in every browser, so every part is measured.
     const style = getComputedStyle(frame);
@@ -49,8 +63,10 @@
     if (frame.querySelector(".pair")) ways.unshift(...LEFT.map((left) => ({ kind: "side", left })));
     const whole = all(frame, ".output").length === 1 && !frame.querySelector(".fragment");
     if (frame.querySelector(".output img") && whole && frame.querySelector(".prose")) {
-      ways.push(...["26%", "30%", "36%", "42%"].map((left) => ({ kind: "beside", left })));
+      ways.push(...["22%", "26%", "30%", "36%", "42%"].map((left) => ({ kind: "beside", left })));
     }
+    const content = [...frame.children].filter((part) => !part.matches(".running"));
+    if (content.length === 1 && content[0].matches(".output")) ways.push({ kind: "bleed", left: "50%" });
     return ways;
   }
 
@@ -59,8 +75,8 @@
     frame.style.setProperty("--left", left);
     frame.style.setProperty("--code", `${code}px`);
     frame.style.setProperty("--output", `${output}px`);
-    frame.classList.toggle("side", kind === "side");
-    frame.classList.toggle("beside", kind === "beside");
+    for (const name of ["side", "beside", "bleed"]) frame.classList.toggle(name, name === kind);
+    frame.parentElement.toggleAttribute("data-bleed", kind === "bleed");
   }
 
   // What a layout is worth before it is measured: pictures at their best, no broken lines.
@@ -70,14 +86,17 @@
   }
 
   function quality(frame, way) {
-    const pictures = all(frame, ".output img").map((image) => Math.min(1, shownWidth(image) / leastWidth(image) / 1.5));
+    const scales = pictures(frame).map((image) => shownWidth(image) / leastWidth(image));
+    const zooms = all(frame, ".live-widget[data-live]").map((host) => Number(host.querySelector(".live-root").style.zoom));
     const broken = all(frame, "pre.code").map((code) => linesOf(code) - code.childElementCount);
-    return promise(frame, way) - (pictures.length ? 1.2 * (1 - Math.min(...pictures)) : 0) - 0.3 * Math.max(0, ...broken);
+    const shrunk = 1 - Math.min(1.5, ...scales, ...zooms) / 1.5;
+    return promise(frame, way) - 1.2 * shrunk - 0.3 * Math.max(0, ...broken) - (way.kind === "bleed" ? 0.6 : 0);
   }
 
   function fit(frame) {
     for (const part of frame.children) part.classList.toggle("grows", part.querySelector(".output img, :scope > img, .live-widget") !== null);
-    const sizes = TEXT.flatMap((text) => CODE.map(([code, output]) => ({ text, code, output })));
+    const codes = frame.querySelector("pre") ? CODE : CODE.slice(0, 1);
+    const sizes = TEXT.flatMap((text) => codes.map(([code, output]) => ({ text, code, output })));
     sizes.sort((one, other) => promise(frame, other) - promise(frame, one));
     const ways = layouts(frame);
     let best = null;
@@ -92,7 +111,9 @@
       }
     }
     set(frame, best ?? { text: TEXT.at(-1), code: 20, output: 14, kind: "stacked", left: "50%" });
-    if (!best) frame.parentElement.dataset.overflow = "true";
+    all(frame, ".live-widget[data-live]").forEach(zoomOf);
+    frame.parentElement.toggleAttribute("data-overflow", !best);
+    return best !== null;
   }
 
   function fitAll() {
@@ -117,20 +138,19 @@
     }
   }
 
-  function scale(host) {
-    const root = host.querySelector(".live-root");
-    for (const zoom of ZOOM) {
-      root.style.zoom = zoom;
-      root.style.width = `${host.clientWidth / zoom}px`;
-      if (host.scrollHeight <= host.clientHeight && host.scrollWidth <= host.clientWidth) return;
-    }
-  }
-
+  // A started widget has another shape than its picture, so its slide is fitted again; a widget that does not fit stays a picture.
   function startWidgets(slide) {
-    for (const host of slide.querySelectorAll(".live-widget:not([data-live])")) {
-      courseLive.start(host);
-      scale(host);
+    const hosts = all(slide, ".live-widget:not([data-live], [data-overflow])");
+    if (!hosts.length) return;
+    hosts.forEach(courseLive.start);
+    const frame = slide.querySelector(".frame");
+    if (fit(frame)) return;
+    for (const host of hosts) {
+      host.querySelector(".live-root").remove();
+      delete host.dataset.live;
+      host.dataset.overflow = "true";
     }
+    fit(frame);
   }
 
   // A widget keeps the keys while it has the focus; Escape gives them back. A presenter's remote sends Page Up and Page Down.
