@@ -21,7 +21,7 @@ def drawn(*shapes):
 
     def cases(generator):
         several = [shape if isinstance(shape, list) else [shape] for shape in shapes]
-        return [Case(tuple(torch.randn(*one, generator=generator) for one in each)) for each in several]
+        return [Case(tuple(torch.randn(*shape, generator=generator) for shape in each)) for each in several]
 
     return cases
 

@@ -10,14 +10,15 @@ from utils.exercises.lessons import LESSONS, Lesson
 from utils.exercises.quiz import (
     _REGISTER,
     Quiz,
-    QuizWidget,
     feedback_html,
     find_quiz,
     quiz_html,
     quiz_text,
+    quiz_view,
     register_quiz,
 )
 from utils.exercises.registry import Exercise, exercises_of, register
+from utils.widgets.base import WIDGET_VIEW
 
 SHIFT = Quiz(
     "97.a",
@@ -46,48 +47,36 @@ def test_the_static_forms_hide_the_answer_and_escape_everything_but_code():
     assert "<code>softmax(x)</code> if x &lt; 5?" in before
 
 
-def test_one_commits_once_before_one_sees():
-    widget = QuizWidget(SHIFT)
-    assert widget.options.value is None
-    assert widget.button.disabled
-    widget.button.click()
-    widget.options.value = 0
-    assert not widget.button.disabled
-    assert widget.feedback.value == ""
-    widget.button.click()
-    assert widget.options.disabled and widget.button.disabled
+def test_the_feedback_comes_with_the_commitment_and_the_guess_is_recorded():
+    widget = quiz_view(SHIFT)
+    assert "invariance" not in str(widget.data) and "cancels" not in str(widget.data)
+    widget.set(choice=0)
+    assert widget.answer == {"right": None, "feedback": ""}
+    widget.set(committed=True)
     for words in ("✗ Not this one. Right is B.", "All of them cannot grow.", "cancels"):
-        assert words in widget.feedback.value
-    widget.options.value = 1
-    widget.commit()
+        assert words in widget.answer["feedback"]
     assert progress.read().quizzes == {"97.a": progress.QuizState(0, False)}
 
 
 def test_a_new_kernel_opens_the_quiz_again_and_recalls_the_guess(tmp_path, monkeypatch):
-    first = QuizWidget(SHIFT)
-    first.options.value = 1
-    first.commit()
-    again = QuizWidget(SHIFT)
-    assert not again.options.disabled
-    assert "Earlier you guessed B, which was right." in again.feedback.value
-    assert "cancels" not in again.feedback.value
+    quiz_view(SHIFT).set(choice=1, committed=True)
+    again = quiz_view(SHIFT)
+    assert not again.inputs["committed"]
+    assert "Earlier you guessed B, which was right." in again.data["earlier"]
     progress.record_quiz("97.a", 7, True)  # an option that no longer exists
-    assert QuizWidget(SHIFT).feedback.value == ""
+    assert quiz_view(SHIFT).data["earlier"] == ""
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))  # no file can be written there
-    again.options.value = 1
-    again.commit()
+    again.set(choice=1, committed=True)
     for words in ("✓ Right.", "Progress was not saved"):
-        assert words in again.feedback.value
+        assert words in again.answer["feedback"]
 
 
-def test_a_quiz_is_found_by_its_id(monkeypatch):
+def test_a_quiz_is_found_by_its_id():
     register_quiz(SHIFT)
     assert find_quiz("97.a") is SHIFT
     shown = quiz_function("97.a")
     assert str(shown) == quiz_text(SHIFT)
-    assert set(shown._repr_mimebundle_()) == {"text/html", "text/plain"}
-    monkeypatch.setattr(registry, "has_kernel", lambda: True)
-    assert "application/vnd.jupyter.widget-view+json" in shown._repr_mimebundle_()
+    assert set(shown._repr_mimebundle_()[0]) == {"text/html", "text/plain", WIDGET_VIEW}
     with pytest.raises(LookupError, match="no quiz '97.z'.*97.a"):
         quiz_function("97.z")
 

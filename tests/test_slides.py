@@ -99,7 +99,7 @@ def test_what_cannot_become_a_slide_is_refused_by_name(tmp_path, cells, message)
 
 def test_a_formula_is_a_drawing_that_stands_on_the_line():
     flat, deep = formula("x"), formula(r"\frac{a}{b_j}")
-    depth = [float(re.search(r"vertical-align:(-?[\d.]+)em", one)[1]) for one in (flat, deep)]
+    depth = [float(re.search(r"vertical-align:(-?[\d.]+)em", formula)[1]) for formula in (flat, deep)]
     assert -0.05 < depth[0] <= 0.05 and depth[1] < -0.2
     assert 'role="img"' in deep and r'aria-label="\frac{a}{b_j}"' in deep
     assert "<path" in deep and "<text" not in deep and " id=" not in deep

@@ -116,8 +116,8 @@ print(f"OOV in held-out modules: {oov / held_out_counts.total():.1%} of all word
 # ### Exercise 7.1: learn merges
 #
 # - Split words into characters. Repeat: count all pairs, choose the best, merge it in every word with the given `merge(tokens, pair)`.
-# - `merge` works from left to right: (a, a) turns *a a a b* into *aa a b*. Overlapping pairs all count: *a a a* contains (a, a) twice.
-# - A token that exists already keeps its id. Pairs that occur once are merged, too.
+# - `merge` returns a new list and works from left to right: (a, a) turns *a a a b* into *aa a b*. Overlapping pairs all count: *a a a* contains (a, a) twice.
+# - A token that exists already, as *abc* after *ab c* and *a bc*, keeps its id. Pairs that occur once are merged, too.
 # - Stop after `num_merges` merges, or when every word is one token. Do not change `counts`.
 
 
@@ -281,9 +281,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Exercise 7.3: masked tokens
 #
-# - Choose each ordinary token with probability `mask_prob`. Never choose padding (`attention_mask` False) or special tokens (ids below
+# - Choose each ordinary token with probability `mask_prob`, independently of the others. Never choose padding (`attention_mask` False) or special tokens (ids below
 #   `len(SPECIAL_TOKENS)`).
-# - Of the chosen tokens, 80 % become `mask_id`, 10 % a random ordinary token (by chance the same one), and 10 % stay.
+# - A chosen token becomes `mask_id` with probability 0.8, a random ordinary token (by chance the same one) with 0.1, and stays with 0.1.
 # - Targets: the original id where chosen, elsewhere `IGNORE_INDEX`, which `cross_entropy` ignores.
 # - Pass `generator` to every draw. Do not change `token_ids`.
 
@@ -336,7 +336,7 @@ quiz("7.b")
 # A decoder can generate several tokens for a removed span. A **sentinel token** marks where:
 #
 # - In the source, sentinel $i$ takes the position of span $i$. Adjacent spans keep a sentinel each.
-# - The target is sentinel 0, span 0, sentinel 1, span 1, …, and one final sentinel, `sentinel_ids[len(spans)]`.
+# - The target is sentinel 0, span 0, sentinel 1, span 1, …, and one final sentinel, `sentinel_ids[len(spans)]`, which ends the last span. No `[CLS]`.
 # - `spans` is sorted and may be empty; `end` is excluded. Do not change `token_ids`.
 
 
@@ -371,9 +371,9 @@ print("target:", " ".join(target))
 # (lesson 06). The bias of `lm_head` can learn how frequent each token is.
 #
 # - `self.embedding(token_ids)` includes scaling and positions. `self.encoder(x, mask)` returns hidden states and attention weights.
-# - `MaskedLM`: every token attends to all tokens that are not padding. The mask has shape (b, 1, n).
-# - `CausalLM`: `causal_mask(n)`. Padding comes last, so only padding attends to it.
-# - Loss: the logits at position $i$ predict token $i + 1$. Average over all next tokens that are not padding. `cross_entropy` takes logits, not
+# - `MaskedLM`: every token attends to all tokens that are not padding. The mask, True = may attend, has shape (b, 1, n): the same row for every query.
+# - `CausalLM`: `causal_mask(n)`, (n, n), is enough. Padding comes last, so no real token attends to it.
+# - Loss: the logits at position $i$ predict token $i + 1$. Average over all next tokens that are not padding (target `IGNORE_INDEX`). `cross_entropy` takes logits, not
 #   probabilities, with the classes in axis 1: (b, vocab_size, n).
 
 
@@ -459,7 +459,7 @@ quiz("7.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loss that is too good
 #
-# We train both models for 250 steps to predict the next token of a random sequence. Nothing can be learned there, unless the model sees the answer.
+# We train both models for 250 steps to predict the next token of a random sequence of ten symbols. Nothing can be learned there: the best loss is $\ln10$, a uniform guess, unless the model sees the answer.
 
 # %% slideshow={"slide_type": "-"}
 leak = pretraining.leakage_losses()
@@ -511,7 +511,7 @@ print(f"uniform model: loss {loss:.2f}, perplexity {loss.exp():,.0f}")
 # ### All three, trained
 #
 # Two layers of width 96 (span corruption: one in the encoder, one in the decoder), windows of 64 tokens. BERT chooses 15 % of the tokens; T5 removes 15 %, in
-# spans of 3 on average. We train for seconds, so we predict more per step: 30 %, and 50 % in spans of 8. The baseline is the **unigram model**, which knows only the
+# spans of 3 on average. We train for seconds, so we predict more per step: MLM chooses 30 %, span corruption removes 50 % in spans of 8. Masked, causal and span models take 500, 400 and 550 steps. The baseline is the **unigram model**, which knows only the
 # frequency of each token.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -703,7 +703,7 @@ assert pretraining.LONG["dim"] == settings["dim"] > 96
 # - First temperature, then top-k, then top-p. After each cut divide by the sum. None means no cut.
 # - The token that reaches $p$ stays, so at least one token stays.
 # - Return probabilities in the order of `logits`: undo the sorting. Do not change `logits`.
-# - If you use `torch.topk`, write `min(top_k, vocab_size)`: a larger $k$ raises an error. (Not checked.)
+# - `torch.topk` raises an error for $k$ above the size of the vocabulary: write `min(top_k, vocab_size)`. $T=0$ is not asked for.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -841,7 +841,7 @@ few_pairs.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# - **It helps when pairs are few.** With 300 pairs every pretrained seed is far above every seed from scratch, also above those with as many steps in all.
+# - **It helps when pairs are few.** With 300 pairs every pretrained seed is far above every seed from scratch, also after 6,000 steps.
 # - **Part of the gain is training time.** With 1,000 pairs the pretrained model is ahead after 2,000 steps; from scratch, 6,000 steps reach the same level.
 # - **It does not replace pairs.** With 100 pairs both fail, although most test sentences contain only words of the training pairs. No unpaired sentence shows which
 #   English word belongs to which French one, and 100 pairs show it too rarely. BLEU rises, but hardly a sentence is correct to the last word.

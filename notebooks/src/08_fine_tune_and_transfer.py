@@ -74,7 +74,7 @@ show(
     pictures.accuracy_against_labels(
         label_axis,
         accuracy_of,
-        "With few labels, pretraining is worth more than four times as many",
+        "With few labels, pretraining is worth more than four times as many labels",
         marks={"majority class": few.result["majority"]},
         only=("from scratch", "full fine-tuning"),
     ),
@@ -203,7 +203,7 @@ print(f"cross-entropy, class 1 correct: {F.cross_entropy(logits, torch.tensor([0
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Full fine-tuning
 #
-# Train head and encoder on four labels for each of 14 families, 56 texts. The loop:
+# Train head and encoder on four labels for each of 14 families, 56 texts, with AdamW, warm-up and gradient clipping:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -213,7 +213,7 @@ def fine_tune(model, texts, learning_rate, num_steps=90):
     schedule = linear_warmup_cosine(num_steps, 0.1)  # multiplies the learning rate
     generator, batches, losses = torch.Generator().manual_seed(20_000), [], []
     for step in range(num_steps):
-        batches = batches or texts.shuffled_batches(False, generator)  # one epoch, 16 texts each
+        batches = batches or texts.shuffled_batches(False, generator)  # a new epoch, 16 texts each
         batch = texts.select(batches.pop())
         loss = F.cross_entropy(model(batch.token_ids, batch.attention_mask), batch.labels)
         optimizer.zero_grad()
@@ -286,9 +286,9 @@ quiz("8.b")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 8.2.** Wrap a given linear layer.
 #
-# - Freeze `linear` and store it as `self.linear`, the scale as `self.scale`.
+# - Call `super().__init__()`, freeze `linear` (`requires_grad_(False)`) and store it as `self.linear`, the scale as `self.scale`.
 # - `self.lora_A` and `self.lora_B` are `nn.Parameter`s: $A$ random with mean 0 and standard deviation $1/\sqrt{d_{\text{in}}}$, $B$ zero.
-# - `forward` calls the frozen layer, bias included, and adds $s\,BAx$.
+# - `forward` calls the frozen layer, bias included, and adds $s\,BAx$ for each row of `x` (..., in_features): with rows, $BAx$ becomes `x @ A.T @ B.T`.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -331,7 +331,7 @@ print(f"384 to 384, rank 4: {trainable:,} of {parameter_count(adapted):,} parame
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### LoRA in every attention layer
 #
-# Your `LoRALinear` wraps both projections of each attention layer. The head is trained as before; the rest is frozen.
+# Your `LoRALinear` wraps both linear layers of each attention layer: `in_proj`, which holds the query, key and value projections, and `out_proj`. The head is trained as before; the rest is frozen.
 
 # %% slideshow={"slide_type": "-"}
 rank, scale, learning_rate = fine_tuning.RANK, 1.0, fine_tuning.RECIPES["LoRA"].learning_rate
@@ -352,7 +352,7 @@ print(f"{trainable:,} parameters trained, {frozen:,} frozen")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Six methods
 #
-# One draw of labels says little, so here are five. Two baselines use no Transformer: the bag of words, and **word vectors + GRU**, a recurrent network ([Cho et al., 2014](../docs/references.md#cho2014))
+# Which four texts get labels is a matter of luck, so here are five draws. Two baselines use no Transformer: the bag of words, and **word vectors + GRU**, a recurrent network ([Cho et al., 2014](../docs/references.md#cho2014))
 # on vectors from co-occurrence counts in the same unlabeled text ([Levy and Goldberg, 2014](../docs/references.md#levy2014)).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -414,7 +414,7 @@ assert min(every, key=every.get) == "linear probe" and max(every, key=every.get)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · What does fine-tuning change?
 #
-# Three measurements compare training from scratch and full fine-tuning. *Why* pretraining helps stays open.
+# Three measurements: how far the parameters move, what lies between start and end, and what is forgotten. *Why* pretraining helps stays open.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### How far do the parameters move?
@@ -437,7 +437,7 @@ for method, start in starts.items():
         print(f"moved by {moved[f'layer {number}'][0]:.3f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The gradient norms differ by more than a factor of three, the steps by one percent. Adam divides each gradient by its own magnitude (lesson 02), so its first step moves
+# Among these layers the gradient norms differ by more than a factor of three, the steps by one percent. Adam divides each gradient by its own magnitude (lesson 02), so its first step moves
 # nearly every parameter by the learning rate. With Adam the distance says little about how much there was to learn. A step of SGD has the length of its gradient times the learning rate.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -479,8 +479,8 @@ moves.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With SGD the guess is right for the layers: at one learning rate the pretrained ones move less than the random ones, and only they fit. The embeddings move more. At a larger
-# learning rate the random layers fit, and move farther still. **The distance with Adam is largely a property of Adam.**
+# With SGD the guess is right for the layers: at a learning rate of 0.1 the pretrained ones move less than the random ones, and only they reach a low training loss. The embeddings move more. At 0.3
+# the random layers fit the training texts too, and move farther still. **The distance with Adam is largely a property of Adam.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # With Adam alone one would conclude that the guess was wrong. Ask what other conclusions in the literature rest on one optimizer.
@@ -512,9 +512,9 @@ assert max(sgd["masked_loss"]) < min(adam["masked_loss"]) - 0.5
 # Is there a **loss barrier** between start and end, a point with a higher loss than both? Walk along the straight line
 # ([Hao et al., 2019](../docs/references.md#hao2019)):
 #
-# $$\theta(\alpha)=\theta_{\text{start}}+\alpha\,(\theta_{\text{end}}-\theta_{\text{start}})$$
+# $$\theta(t)=\theta_{\text{start}}+t\,(\theta_{\text{end}}-\theta_{\text{start}})$$
 #
-# **Exercise 8.3.** Interpolate all parameters of a model. Match them by name; $\alpha$ may lie outside $[0,1]$.
+# **Exercise 8.3.** Interpolate all parameters of a model. Match them by name; `fraction` is $t$ and may lie outside $[0,1]$.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -557,7 +557,8 @@ for method, curve in why.result["methods"].items():
 print(why.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The figure is the test loss of one run with 4 labels per class, the table the training loss with 16. It falls at every point shown: no barrier. On new modules the solution reached from the pretrained parameters generalizes better.
+# The table shows the training loss with 16 labels per class: it falls from point to point, so there is no barrier. The figure shows the test loss of one run with 4: from scratch it rises toward the end, which is overfitting, not
+# a barrier. On new modules the solution reached from the pretrained parameters generalizes better.
 
 # %% tags=["checks"]
 curves = why.result["methods"]
@@ -611,7 +612,7 @@ print(forgetting.label)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - **Steps:** more steps mean more forgetting. The accuracy stays (4 labels per class), falls (16), or rises until 360 steps (all).
-# - **Labels:** at 90 steps more labels mean *less* forgetting; at 720 steps four labels per class mean the least.
+# - **Labels:** at 90 steps more labels mean *less* forgetting. At 720 steps it is the other way round between 4 labels and more.
 # - **LoRA**, 16 labels: less forgetting than full fine-tuning at every length, but its accuracy falls from 45 to 38 %.
 # - **SGD** (table of distances) forgets less than Adam at equal steps and about equal accuracy.
 
@@ -814,9 +815,9 @@ print(speed.label)
 # The embedding matrix has one row for *watch*, noun and verb. In a sentence the word has its own hidden state, a **contextual embedding**. Eight sentences use the noun,
 # eight the verb: are two nouns more similar than a noun and a verb?
 #
-# **Exercise 8.5.** Compare one token of each text with one of every other text.
+# **Exercise 8.5.** Take one token of each text, and compare it with the tokens taken from all texts.
 #
-# - Select the hidden state at `positions[i]` of text $i$, in every layer.
+# - Select the hidden state at `positions[i]` of text $i$, in every layer; layer 0 is the embedding, positions included.
 # - Return the cosine similarity of each pair, $\cos(u,v)=u\cdot v\,/\,(\|u\|\,\|v\|)$.
 
 
@@ -872,7 +873,7 @@ if minilm:
     )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In these two sentences layer 1 attends most, after [CLS], to *gold*, and to *television* and *they*. For nouns the margin grows in every layer,
+# In layer 1 the noun *watch* attends most, after [CLS], to *gold*, the verb to *television* and *they*. For nouns the margin grows in every layer,
 # and from layer 3 on every two nouns are more similar than any noun and verb. For verbs it stops growing at layer 3, and some pairs still overlap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -888,7 +889,7 @@ quiz("8.d")
 #
 # **Exercise 8.6.** How much weight do some queries give to some keys?
 #
-# - For each head: the total weight on the chosen keys, averaged over the chosen queries of all texts.
+# - For each head: the total weight on the chosen keys, averaged over all chosen queries of all texts at once.
 # - `queries` and `keys` are masks (b, n), True where chosen: insert the missing axes.
 
 
@@ -1018,13 +1019,13 @@ if minilm:
     print(f"[CLS] {both[2]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Of equally good heads the first is chosen. *He or she*: 11 of 12 held-out sentences are correct, with at most a tenth of the weight on the antecedent. These heads can succeed by matching gender alone; that is not understanding. *It*: 8 of 12, where a head that always prefers
-# one noun gets 6. So few sentences do not tell 8 from chance.
+# The head is chosen on one half of the pairs, the first of equally good ones, and tested on the other half. *He or she*: 11 of 12 held-out sentences are correct, with at most a tenth of the weight on the antecedent. These heads can succeed by matching gender alone; that is not understanding. *It*: 8 of 12, where a head that always prefers
+# one noun gets 6. Twelve sentences are too few to tell 8 from chance.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
 #
-# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* or *rotten*, split by film. First a quick run:
+# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* (positive) or *rotten* (negative), split by film. First a quick run:
 
 # %%
 reviews_folder = fetch_or_say(REVIEWS)
@@ -1049,7 +1050,7 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With 600 sentences the linear probe beats the bag of words, with all of them it does not: pretraining pays where labels are few. Fine-tuning adds six points by LoRA, eight in full.
+# With 600 sentences the linear probe beats the bag of words, with all of them it does not: frozen features pay where labels are few. Fine-tuning adds six points by LoRA, eight in full, and wins with all labels too.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Back to the docstrings
@@ -1120,8 +1121,8 @@ assert probe_of["word order"]["mean"][3] < means["word order"][full]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - With few labels, pretrain; with many, try a bag of words first. Split by what will be new in use.
-# - Linear probe, LoRA, full fine-tuning: choose between cost, accuracy and catastrophic forgetting.
+# - Pretraining pays most where labels are few. Compare with a bag of words, always, and split by what will be new in use.
+# - Linear probe, LoRA, full fine-tuning: a trade-off between cost, accuracy and catastrophic forgetting.
 # - Check a claim with a second optimizer, several seeds, and one axis at a time.
 # - Contextual embeddings separate the senses of a word. A large attention weight can be a sink.
 #

@@ -68,8 +68,8 @@ quiz("9.a")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Counted
 #
-# Multiplications for one sequence of width $d=64$: recurrence with its weight matrices, attention from given $Q$, $K$, $V$. *Explicit* attention stores the weights, as in lesson 01. *Fused* attention is one kernel of torch, which
-# `attention` calls when nobody needs the weights.
+# Multiplications for one sequence of width $d=64$: recurrence is a GRU with its six weight matrices, attention starts from given $Q$, $K$, $V$. *Explicit* attention stores the weights, as in lesson 01.
+# *Fused* attention computes scores, softmax and weighted sum in one compiled routine, a **kernel**, and never stores all weights: `attention(..., need_weights=False)`.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 print("                        formula      n = 512         1024         2048")
@@ -144,7 +144,7 @@ print(f"output {output / total:.2f}, softmax over all scores {scores.softmax(0) 
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### Longer sequences
 #
-# Stored, on a quiet machine; section 2 explains $w$, $g$, $r$ and $k$. Fused memory is a fixed buffer plus a linear part: exponent below 1.
+# Stored, on a quiet machine, with $w=32$, $g=4$, $r=16$ and $k=64$, which section 2 explains. Fused memory is a fixed buffer plus a linear part, so its exponent is below 1.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 quiet = stored("length_costs")
@@ -232,7 +232,7 @@ show(
 #
 # **Exercise 9.2.** Same result as `attention` with `local_attention_mask(n, window)`, at a cost linear in $n$.
 #
-# - Loop over blocks with slices, or pad to a multiple of `window` and compute all blocks at once.
+# - Loop over blocks with slices, or pad to a multiple of `window` and compute all blocks at once. `attention(query, key, value, mask)` returns output and weights.
 # - $n$ need not be a multiple of `window`, and `window` may exceed $n$. Return all $n$ tokens.
 # - Mask keys outside the window, and padding.
 # - No tensor of size $n\times n$, not even a mask: the check measures it.
@@ -372,8 +372,8 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is lost?
 #
-# **Associative recall**: of 96 positions, 8 hold a key and a value. All others hold a key each and must predict its value; the pair may be anywhere. Two layers,
-# windows of 8, 150 steps:
+# **Associative recall**: 8 of 96 positions introduce a symbol with its number, such as *b = 3*; each of the others asks for the number of one symbol, *b?*. There are eight numbers, so
+# guessing gets 12.5 %. The answer may stand far away, before or after. Two layers, windows of 8, 150 steps:
 
 # %% slideshow={"slide_type": "-"}
 recall = {kind: costs.train_recall(kind) for kind in costs.LESSON_KINDS}
@@ -419,9 +419,9 @@ long_range.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Beyond two windows local attention is at chance: the answer cannot arrive. In the second window it finds half. Four layers could reach 32 positions but hardly learn to.
-# Global tokens and random keys carry answers over any distance, not perfectly. A Linformer of rank 16 must merge positions into 16 keys and gets about half;
-# rank 100 (96 positions, 4 learned tokens) gets all and saves nothing.
+# Beyond two windows, the **receptive field** of two layers, local attention is at chance: the answer cannot arrive. Up to 16 positions away it finds half. Four layers could reach 32 positions but
+# hardly learn to. Global tokens and random keys carry answers over any distance, not perfectly. In the table, a Linformer with $k=16$ projected keys (its *rank*) gets about half;
+# with $k=100$, as many as positions and global tokens, it gets all and saves nothing.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the receptive field of 24 layers with a window of 512.
@@ -446,7 +446,7 @@ assert 25 < median["recurrence"] < 40
 #
 # $$C\approx6\,N\,D$$
 #
-# floating-point operations ([Kaplan et al., 2020](../docs/references.md#kaplan2020)); here output layer and attention scores are counted in.
+# floating-point operations ([Kaplan et al., 2020](../docs/references.md#kaplan2020)). Our $C$ also counts the output layer and the attention scores.
 
 # %% slideshow={"slide_type": "-"}
 quiz("9.d")
@@ -454,8 +454,8 @@ quiz("9.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A short sweep
 #
-# Four models of two layers train on 100,000 tokens each. The matrices of wider models get smaller learning rates
-# ([Yang et al., 2022](../docs/references.md#yang2022)); otherwise the sweep would compare learning rates.
+# Five models of two layers train on 100,000 tokens each; the largest is held out. Wider models get smaller learning rates
+# ([Yang et al., 2022](../docs/references.md#yang2022)): one rate for all would favor the size it suits.
 
 # %% slideshow={"slide_type": "-"}
 *sweep, larger_model = scaling.size_sweep(scaling.FAMILY[:5], [100_000], seeds=1)
@@ -472,7 +472,7 @@ for point in sweep:
 #
 # $$y=a\,x^{-b}\quad\Longleftrightarrow\quad\log y=\log a-b\log x$$
 #
-# Least squares gives the slope $\operatorname{cov}(\log x,\log y)/\operatorname{var}(\log x)$, and the line passes through both means.
+# Least squares gives the slope $\operatorname{cov}(\log x,\log y)/\operatorname{var}(\log x)$, both with the same divisor, and the line passes through both means.
 #
 # **Exercise 9.4.** Return the coefficient $a$ and the exponent $b$, in this order. $b$ is minus the slope, and negative where $y$ grows.
 
@@ -521,7 +521,8 @@ print(f"relative error {abs(predicted - measured_loss) / measured_loss:.1%}, one
 #
 # $$y=c+a\,x^{-b}$$
 #
-# with an **irreducible loss** $c$. The band is a bootstrap: noise on the curve, a thousand fits.
+# with an **irreducible loss** $c$. Now $b$ describes only the part above $c$, so it is much larger than the slope of a straight line. The band comes from a **bootstrap**: add noise as large as the
+# residuals to the curve, fit again, a thousand times.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 scale = stored("scaling")
@@ -590,15 +591,15 @@ for name, run in runs.items():
 scale.table(("power law in", "held-out run", "predicted (95 %)", "measured", "error"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With an irreducible loss the held-out runs are predicted within 1 %. The straight line is 4 % (compute: 7 %) too low, its interval two to six times as wide.
-# Parameters alone approach a limit; longer training (here, repeating the text) passes it.
+# With an irreducible loss the held-out runs are predicted within 1 %, which is still as much as the predicted gain of the larger model. The straight line is 4 % (compute: 7 %) too low, its interval two
+# to six times as wide. Parameters alone approach a limit; longer training (here, repeating the text) passes it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Large models
 #
 # [Kaplan et al. (2020)](../docs/references.md#kaplan2020) found such lines, some over seven orders of magnitude, with exponents of 0.076 for parameters, 0.095 for text and 0.050 for compute.
-# [Hoffmann et al. (2022)](../docs/references.md#hoffmann2022) found that parameters and text should grow alike: about 20 tokens per parameter. Our exponents belong to
-# this text and these sizes.
+# [Hoffmann et al. (2022)](../docs/references.md#hoffmann2022) found that parameters and text should grow alike: about 20 tokens per parameter. Compare these exponents with your straight line, not with $b$
+# above an irreducible loss.
 #
 # **Mixture of experts.** Parameters and compute need not grow together. A router sends each token to a few of many feed-forward networks, the **experts**
 # ([Shazeer et al., 2017](../docs/references.md#shazeer2017)). Mixtral has 47 billion parameters and uses 13 billion per token, two of eight experts in each layer
@@ -703,7 +704,8 @@ print("equal to the library's layer:", same)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One change at a time
 #
-# The same model with one change, the same number of parameters up to 2 %, the same tokens in the same order. A short run with two seeds:
+# The **base** is lesson 07's causal model: pre-norm with LayerNorm, GELU, sinusoidal positions, tied embeddings. Each row makes one change, keeps the number of parameters up to 2 % by another feed-forward dimension, and
+# sees the same tokens in the same order. A short run with two seeds:
 
 # %% slideshow={"slide_type": "-"}
 for row in modifications.short_comparison():
@@ -740,7 +742,13 @@ print(table.label)
 
 # %% tags=["hide-input"]
 table.table(
-    ("change", "held-out loss, nats", "improvement", "learning rate factor", "parameters"),
+    (
+        "change",
+        "held-out loss, nats: median (range)",
+        "mean improvement ± standard error",
+        "times the base's learning rate",
+        "parameters",
+    ),
     [
         (
             row["change"],
@@ -782,6 +790,9 @@ assert min(dict(improvements)["RMSNorm"]) > 0
 #
 # $$\operatorname{head}_i=\operatorname{attention}(Q_i,\;K_{\lfloor i\,h_{kv}/h\rfloor},\;V_{\lfloor i\,h_{kv}/h\rfloor})$$
 
+# %% slideshow={"slide_type": "subslide"}
+quiz("9.e")
+
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.grouped_heads(
@@ -796,9 +807,6 @@ show(
     ),
     alt="Nine query heads with nine key-value heads, and with three, each shared by three neighbors.",
 )
-
-# %% slideshow={"slide_type": "subslide"}
-quiz("9.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 9.7.** Compute all heads.
@@ -876,7 +884,7 @@ speed.table(
 )
 
 # %% [markdown]
-# `make test` compares its logits with those of `transformers`, to 0.00002 of the largest.
+# `make test` compares its logits with those of `transformers`: they differ by at most 0.00002 of the largest logit.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Generate
@@ -1123,8 +1131,7 @@ image_rows.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With learned positions one shuffled order is as good as the original. Without positions order cannot matter
-# (the two rows agree within seeds), and accuracy is lower.
+# With learned positions one shuffled order is as good as the original. Without positions the order cannot matter, and accuracy is lower.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A convolution has neighborhoods built in; the Transformer must learn them. Lesson 05 again: less structure, more data.
@@ -1159,14 +1166,14 @@ assert median["none", False] < median["learned", False] - 2
 # **Data parallelism**: every worker has the same parameters and computes the gradient of its part of each batch. The gradients are combined (**all-reduce**), and all take the
 # same step.
 
+# %%
+quiz("9.h")
+
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.shared_batch(2, 8, "Two workers take half of each batch and make the same step"),
     alt="A batch of eight rows split between two workers with the same model; their gradients are joined to one step.",
 )
-
-# %%
-quiz("9.h")
 
 # %% [markdown]
 # **Exercise 9.9** (optional). Worker $k$ has gradient $g_k$ of its *mean* loss over $c_k$ tokens. Return the gradient of the mean loss over all tokens,
@@ -1209,7 +1216,7 @@ print("plain mean:", torch.allclose(by_worker.mean(0), whole, atol=1e-6))
 # ### Pretraining with two workers
 #
 # `utils.training.distributed` is the pretraining of lesson 07 as a command. `torchrun` starts it several times, and `DistributedDataParallel`
-# ([Li et al., 2020](../docs/references.md#li2020)) combines the gradients. One of two workers is killed on the way: the launcher restarts both from the last checkpoint.
+# ([Li et al., 2020](../docs/references.md#li2020)) combines the gradients. One of two workers is killed on the way: `torchrun` restarts both from the last saved step.
 
 # %% slideshow={"slide_type": "-"}
 compared = distributed.try_compare_workers()
@@ -1238,7 +1245,7 @@ if compared:
 # - A mask saves nothing; blocks do. Local attention is blind beyond its receptive field; global tokens and random keys are not.
 # - Loss falls as a power law in parameters, text and compute, down to an irreducible loss. A prediction needs an error bar.
 # - Of seven modifications three exceeded the range of the base's seeds: rotary positions, untied embeddings, SwiGLU.
-# - SmolLM2 is the decoder-only Transformer of this course with four changes: rotary positions, RMSNorm, SwiGLU and grouped-query attention (and no biases).
+# - SmolLM2 is the decoder-only Transformer of this course with five changes: pre-norm, rotary positions, RMSNorm, SwiGLU and grouped-query attention (and no biases).
 # - A chat template turns completion into conversation. Examples in the prompt help most with a known task, without training.
 #
 # **Open question.** What should such models be asked to do, and how do we know that they did it? The map of the course:

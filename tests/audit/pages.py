@@ -23,14 +23,20 @@ from playwright.sync_api import Error as BrowserError
 
 from tests.browser import lessons, site
 from tests.browser.contrast import unreadable
-from tests.browser.lab import Lab, browser, errors
-from tests.browser.operate import WidgetError, operate
+from tests.browser.examples import open_examples, restart
+from tests.browser.lab import Lab, errors
+from tests.browser.operate import KIND, WIDGETS, WidgetError, operate
 from tests.browser.reach import nameless, unreachable
+from utils.build.browser import browser
 from utils.build.site.__main__ import build_site
 from utils.paths import ROOT
 
 FOLDER = ROOT / ".cache" / "audit" / "pages"
 FORMS = {"lecture": lessons.lecture, "student": lessons.student}
+ALL = ("site", "widgets", *FORMS)
+WIDTHS = (900, 1920)  # pixels of the window in which every widget is looked at
+WIDER = """e => [...e.querySelectorAll("*")].filter((part) => part.getBoundingClientRect().right > e.closest(".jp-OutputArea-output, body").getBoundingClientRect().right + 2
+    && !part.closest(".course-scroll")).length"""
 
 # A lecture's kernel checks every picture that it draws, also those of a widget at the ends of its controls.
 WATCH = """
@@ -51,10 +57,11 @@ del FigureCanvasAgg, watched
 """
 
 
-def run(names: list[str] | None = None, forms: tuple[str, ...] = ("site", *FORMS), folder: Path = FOLDER) -> list[dict]:
-    """One row for each page of the site and each notebook. Training results come from the cache of this checkout."""
+def run(names: list[str] | None = None, forms: tuple[str, ...] = ALL, folder: Path = FOLDER) -> list[dict]:
+    """A row for each page of the site, each width of the widgets, and each notebook. Training results come from this checkout's cache."""
     os.environ.setdefault("COURSE_CACHE", str(ROOT / ".cache" / "trained"))
     rows = check_site(folder / "site") if "site" in forms else []
+    rows += check_widgets(folder / "widgets") if "widgets" in forms else []
     for name in names or lessons.NAMES:
         for form in [form for form in forms if form in FORMS]:
             row = check_notebook(name, form, folder)
@@ -96,6 +103,49 @@ def check_site_page(running: Browser, file: Path, folder: Path) -> dict:
     kept = {**row, "problems": problems, "shown": [(words, path.name) for words, path in pictures]}
     (own / "row.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
     return row
+
+
+def check_widgets(folder: Path) -> list[dict]:
+    """Every widget of the registry in a narrow and in a wide window, light and dark, and after a restart of the kernel."""
+    shutil.rmtree(folder, ignore_errors=True)
+    rows = []
+    with (
+        tempfile.TemporaryDirectory(prefix="course-widgets-") as scratch,
+        Lab(Path(scratch)) as lab,
+        browser() as running,
+    ):
+        for width in WIDTHS:
+            start, problems, own = time.monotonic(), [], folder / str(width)
+            own.mkdir(parents=True)
+            notebook, pictures = open_examples(lab, running, width), []
+            notebook.hide_side_bar()
+            for theme in ("light", "dark"):
+                notebook.theme(theme)
+                problems += [f"{theme}: hard to read: {text}" for text in unreadable(notebook)]
+                for widget in notebook.page.locator(WIDGETS).all():
+                    kind = widget.evaluate(KIND)
+                    problems += [f"{kind}: {count} parts leave the page" for count in [widget.evaluate(WIDER)] if count]
+                    pictures.append((f"{kind}, {theme}", own / f"{kind}_{theme}.png"))
+                    widget.screenshot(path=pictures[-1][1])
+            restart(notebook)
+            done = operate(notebook)
+            problems += [f"after a restart: {problem}" for problem in done.problems]
+            pictures += [
+                (f"page {index + 1} after a restart", path)
+                for index, path in enumerate(notebook.screenshots(own, "restarted_"))
+            ]
+            notebook.close()
+            said = "; ".join(problems) or "readable in both themes, inside the page, operated after a restart"
+            row = {
+                "what": f"widgets at {width} px",
+                "ok": not problems,
+                "said": said,
+                "seconds": round(time.monotonic() - start),
+            }
+            kept = {**row, "problems": problems, "shown": [(words, path.name) for words, path in pictures]}
+            (own / "row.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
+            rows.append(row)
+    return rows
 
 
 def check_notebook(name: str, form: str, folder: Path) -> dict:
@@ -203,13 +253,13 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.audit.pages", description=__doc__.splitlines()[0])
     parser.add_argument("lessons", nargs="*", help="numbers such as 01 (default: all)")
     parser.add_argument(
-        "--form", choices=["site", *FORMS], help="the website or one form of the notebooks (default: all)"
+        "--form", choices=ALL, help="the website, the widgets or one form of the notebooks (default: all)"
     )
     chosen = parser.parse_args(given)
     names = [name for name in lessons.NAMES if not chosen.lessons or name[:2] in chosen.lessons]
     if not names:
         parser.error(f"expected numbers among {', '.join(name[:2] for name in lessons.NAMES)}")
-    rows = run(names, (chosen.form,) if chosen.form else ("site", *FORMS))
+    rows = run(names, (chosen.form,) if chosen.form else ALL)
     for row in rows:
         print(json.dumps(row, ensure_ascii=False), flush=True)
     return 0 if all(row["ok"] for row in rows) else 1

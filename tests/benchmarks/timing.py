@@ -1,4 +1,4 @@
-"""Comparing two pieces of code on a machine that other things run on too."""
+"""Comparing two functions on a machine that other things run on too."""
 
 import statistics
 import time

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.lab import Lab, NoBrowser, browser, find_browser
+from tests.browser.lab import Lab
+from utils.build.browser import NoBrowser, browser, find_browser
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,19 @@ from tests.browser.lab import Notebook
 
 # Words of outputs whose contrast with the nearest painted background is below 4.5 to 1 (3 for large letters).
 UNREADABLE = """() => {
-    const numbers = (color) => { const n = color.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+    const pen = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d", {willReadFrequently: true});
+    const numbers = (color) => {
+        // Mixed colors are not given as red, green and blue: a pixel says what they are.
+        if (!/^rgb/.test(color)) {
+            pen.clearRect(0, 0, 1, 1);
+            pen.fillStyle = color;
+            pen.fillRect(0, 0, 1, 1);
+            const pixel = pen.getImageData(0, 0, 1, 1).data;
+            return [pixel[0], pixel[1], pixel[2], pixel[3] / 255];
+        }
+        const n = color.match(/[\\d.]+/g).map(Number);
+        return n.length < 4 ? [...n, 1] : n;
+    };
     const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
     const light = (rgb) => {
         const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
@@ -29,7 +41,7 @@ UNREADABLE = """() => {
             return before && area.left <= x && x <= area.right && area.top <= y && y <= area.bottom;
         });
         const fill = shapes.length ? getComputedStyle(shapes.at(-1)).fill : "none";
-        return /^rgb/.test(fill) ? over(numbers(fill), ground(text)) : ground(text);
+        return fill !== "none" ? over(numbers(fill), ground(text)) : ground(text);
     };
     const found = new Set();
     for (const area of document.querySelectorAll(".jp-OutputArea-output")) {

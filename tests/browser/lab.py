@@ -4,7 +4,6 @@
 `Notebook` is one of them opened in a page. Nothing here knows what a lesson contains.
 """
 
-import contextlib
 import json
 import os
 import secrets
@@ -18,44 +17,13 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
-from utils.build.lab import EXTENSIONS
-
-BROWSER_NAMES = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chrome",
-    "microsoft-edge",
-    "msedge",
-)
-BROWSER_PATHS = (
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
-)
-BROWSER_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    # Nothing but this machine can be reached, so what a page loads from elsewhere is missing here for sure.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
-]
-NO_BROWSER = (
-    "no Chrome or Chromium was found: install one (Debian and Ubuntu: `apt install chromium`; macOS: "
-    "`brew install --cask chromium`) or name its program in COURSE_BROWSER"
-)
+from utils.build.lab import EXTENSIONS, SETTINGS
 
 # Windowed notebooks keep only the visible cells in the page; here every output must be there to be seen.
 LAB_SETTINGS = {
+    **json.loads((SETTINGS / "overrides.json").read_text(encoding="utf-8")),  # as the course sets them
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
     "@jupyterlab/apputils-extension/notification": {
         "fetchNews": "false",
@@ -67,40 +35,6 @@ LAB_SETTINGS = {
 NOT_OURS = ("Could not restore the debugger state", "Error: Canceled future for create_subshell_request")
 LOCAL_HOSTS = {"127.0.0.1", "localhost", ""}
 SLOW = 180  # seconds for a server, a page or a kernel to start: far more than needed, for busy machines
-
-
-class NoBrowser(RuntimeError):
-    """No installed browser can be driven."""
-
-
-def find_browser() -> str:
-    """The program of an installed Chrome, Chromium or Edge; `COURSE_BROWSER` comes first."""
-    named = os.environ.get("COURSE_BROWSER")
-    if named:
-        found = shutil.which(named)
-        if not found:
-            raise NoBrowser(f"COURSE_BROWSER names {named!r}, which is not a program on this machine")
-        return found
-    for name in BROWSER_NAMES:
-        if found := shutil.which(name):
-            return found
-    for path in BROWSER_PATHS:
-        if os.access(path, os.X_OK):
-            return path
-    raise NoBrowser(NO_BROWSER)
-
-
-@contextlib.contextmanager
-def browser():
-    """A headless browser with a fresh profile; closed, with its driver, at the end."""
-    program = find_browser()
-    with sync_playwright() as driver:
-        # launch() makes a new profile folder for each browser and removes it at the end.
-        running = driver.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
-        try:
-            yield running
-        finally:
-            running.close()
 
 
 def foreign_requests(context: BrowserContext) -> list[str]:
@@ -172,7 +106,7 @@ class Lab:
 
     def __enter__(self):
         for name, values in LAB_SETTINGS.items():
-            path = self.folder / "settings" / f"{name}.jupyterlab-settings"
+            path = self.folder / "settings" / f"{name.replace(':', '/')}.jupyterlab-settings"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         command = [

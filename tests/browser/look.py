@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 
 from tests.browser.deck import Deck
-from tests.browser.lab import Lab, browser, errors
+from tests.browser.lab import Lab, errors
 from utils import paths
+from utils.build.browser import browser
 from utils.build.slides import build_deck
 
 

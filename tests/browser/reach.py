@@ -6,12 +6,14 @@ Names come from the browser's own accessibility tree, which is what a screen rea
 from playwright.sync_api import Locator
 
 from tests.browser.lab import Notebook
-from tests.browser.operate import BOXES, WidgetError, tab_through
+from tests.browser.operate import KIND, WIDGETS, WidgetError, tab_through
 
 OUTPUTS = "document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')"
 # What Tab should reach in a widget: a group of things with one tab stop counts once.
 TABBABLE = """e => [...e.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1']), [contenteditable]:not([contenteditable=false])")]
+    .filter((one, _, all) => one.type !== "radio" || one === (all.find((other) => other.name === one.name && other.checked)
+        ?? all.find((other) => other.name === one.name)))
     .filter((one) => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.type !== "hidden"
         && one.getClientRects().length && getComputedStyle(one).visibility === "visible")
     .map((one) => one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent ?? one.textContent.trim())"""
@@ -52,16 +54,12 @@ def markup(session, node: dict) -> str:
 
 def unreachable(notebook: Notebook) -> tuple[int, list[str]]:
     """Go through every widget by Tab: how many stops there were, and what is wrong with them."""
-    outputs = notebook.page.locator(".jp-OutputArea-output")
-    kinds = [".course-widget", *BOXES.values()]
     stops, problems = 0, []
-    for kind in kinds:
-        for index, widget in enumerate(outputs.locator(kind).all()):
-            widget.scroll_into_view_if_needed()
-            name = f"{widget.evaluate('e => e.className').split()[-1]} {index + 1}"
-            wrong, count = wrong_stops(widget)
-            stops += count
-            problems += [f"{name}: {problem}" for problem in wrong]
+    for index, widget in enumerate(notebook.page.locator(WIDGETS).all()):
+        widget.scroll_into_view_if_needed()
+        wrong, count = wrong_stops(widget)
+        stops += count
+        problems += [f"{widget.evaluate(KIND)} {index + 1}: {problem}" for problem in wrong]
     return stops, problems
 
 

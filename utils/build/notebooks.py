@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 from utils import paths
 from utils.build.solutions import solutions_module
 from utils.build.source import SourceError, lecture_of, linked_to_site, read_source, student_of
+from utils.build.widget_pictures import add_pictures
 from utils.data.checksums import checksum
 from utils.exercises.solutions import HEADER
 from utils.exercises.timing import in_words, read_timings, record
@@ -304,6 +305,7 @@ def build(name: str, force: bool = False, shop: Shop = HERE, say=print) -> bool:
         return False
     _verify_mistakes(name, shop)
     result = execute(lecture_of(source), name, shop)
+    add_pictures(result.notebook)
     result.notebook.metadata["course"] = {"key": key}
     _write(result.notebook, shop.lecture(name))
     say(f"{name}: executed in {result.seconds:.0f} s, peak {result.mebibytes:.0f} MiB")

@@ -47,22 +47,3 @@ def panel(tone: str, content: str) -> str:
     """A panel with a colored left edge; the content states the status in words too."""
     style = f"border-left: 4px solid {TONES[tone]}; padding: 4px 12px; margin: 4px 0; line-height: 1.4"
     return f'<div style="{style}">{content}</div>'
-
-
-# JupyterLab draws widgets with 13-pixel text, too small for the back row; the children of the panel inherit this style.
-WIDGET_STYLE = """<style>
-.course-panel { --jp-widgets-font-size: 16px; --jp-widgets-inline-height: 32px;
-  --jp-widgets-radio-item-height-adjustment: 4px; font-size: 16px; }
-.jupyter-widgets.course-panel :is(button, input):focus-visible { outline: 3px solid #B86800; outline-offset: 2px; }
-</style>"""
-
-
-def panel_widget(name: str, children: list):
-    """A panel of widgets, large enough to project; `name` is its CSS class."""
-    import ipywidgets
-
-    style = ipywidgets.HTML(WIDGET_STYLE, layout=ipywidgets.Layout(display="none"))
-    column = ipywidgets.VBox([style, *children])
-    column.add_class("course-panel")
-    column.add_class(name)
-    return column

@@ -115,6 +115,11 @@ register(
                 "total",
                 "The hidden states are summed, so long texts get larger vectors. Divide by the number of real tokens.",
             ),
+            mistake(
+                "attention_mask.sum(1, keepdim=True)",
+                "attention_mask.sum()",
+                "Each sum was divided by the number of tokens in the whole batch. Divide by that of its own text: `attention_mask.sum(1, keepdim=True)`.",
+            ),
             mistake("total = (", "attention_mask = ~attention_mask\ntotal = (", OF_PADDING),
             mistake(
                 [("total = (", "attention_mask = ~attention_mask\ntotal = ("), (POOL, f"({POOL}).nan_to_num()")],
@@ -331,6 +336,11 @@ register(
                 "x @ self.lora_A.T @ self.lora_B.T",
                 "x @ self.lora_A @ self.lora_B",
                 "`self.lora_A` is (rank, in_features), as the weight of a linear layer. Transpose both: `x @ self.lora_A.T @ self.lora_B.T`.",
+            ),
+            mistake(
+                "x @ self.lora_A.T @ self.lora_B.T",
+                "self.lora_B @ self.lora_A @ x",
+                "B A x is for a column x, but `x` holds rows, (..., in_features). Transpose the product: `x @ self.lora_A.T @ self.lora_B.T`.",
             ),
         ],
         hints=[
@@ -737,12 +747,12 @@ register_quiz(
                 "Fine-tuning never asked it to predict a token.",
             ),
             (
-                "A higher loss than before, but part of what it learned is left.",
+                "A higher loss than before, and the more so the longer it was fine-tuned.",
                 "Nothing in the fine-tuning loss protects it. How much is left is measured next.",
             ),
             (
                 "The loss of an untrained model, since all parameters have changed.",
-                "They have, but by a small fraction of their norm. How much is left is measured next.",
+                "They have, but from a trained start. How much is left is measured next.",
             ),
         ],
         right=2,

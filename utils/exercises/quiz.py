@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from utils.checks import progress
-from utils.checks.text import inline, panel, panel_widget, paragraphs
+from utils.checks.text import inline, panel, paragraphs
 
 
 @dataclass
@@ -42,23 +42,28 @@ def find_quiz(quiz_id: str) -> Quiz:
     return _REGISTER[quiz_id]
 
 
-def quiz(quiz_id: str) -> "QuizView":
-    return QuizView(find_quiz(quiz_id))
+def quiz(quiz_id: str):
+    return quiz_view(find_quiz(quiz_id))
 
 
-@dataclass
-class QuizView:
-    """Shows a quiz as a widget, as HTML with a closed answer, or as text without one."""
+def quiz_view(item: Quiz):
+    """The quiz as a widget."""
+    from utils.widgets.quiz import QuizView  # here: graders need no widgets
 
-    quiz: Quiz
+    def record(choice: int) -> str:
+        return paragraphs(progress.record_quiz(item.id, choice, choice in item.right))
 
-    def __repr__(self) -> str:
-        return quiz_text(self.quiz)
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        from utils.exercises.registry import bundle
-
-        return bundle(quiz_html(self.quiz), quiz_text(self.quiz), lambda: QuizWidget(self.quiz).box)
+    indices = range(len(item.options))
+    return QuizView(
+        head=question_html(item),
+        options=[f"{letter(index)}) {inline(text)}" for index, (text, _) in enumerate(item.options)],
+        right=item.right,
+        feedback=[feedback_html(item, index) for index in indices],
+        earlier=earlier_html(item, progress.read().quizzes.get(item.id)),
+        record=record,
+        static_html=quiz_html(item),
+        text=quiz_text(item),
+    )
 
 
 # Pure: a quiz to text and HTML
@@ -89,12 +94,7 @@ def feedback_html(item: Quiz, choice: int) -> str:
     """What is shown once the guess stands."""
     is_right = choice in item.right
     heading = "✓ Right." if is_right else f"✗ Not this one. Right is {right_letters(item)}."
-    marked = "".join(
-        f"<div>{'✓' if index in item.right else '✗'} {letter(index)}) {inline(text)}"
-        f"{' <strong>(your guess)</strong>' if index == choice else ''}</div>"
-        for index, (text, _) in enumerate(item.options)
-    )
-    body = marked + paragraphs(item.options[choice][1]) + paragraphs(item.explanation)
+    body = paragraphs(item.options[choice][1]) + paragraphs(item.explanation)
     return panel("passed" if is_right else "failed", f"<strong>{heading}</strong>{body}")
 
 
@@ -117,38 +117,3 @@ def letter(index: int) -> str:
 def _verdict(item: Quiz, index: int) -> str:
     mark = "✓" if index in item.right else "✗"
     return paragraphs(f"{mark} {letter(index)}: {item.options[index][1]}")
-
-
-# The widget around it
-
-
-class QuizWidget:
-    """Radio buttons and a button to commit; afterwards all is locked and the feedback stands below."""
-
-    def __init__(self, item: Quiz):
-        import ipywidgets
-
-        self.quiz = item
-        labels = [(f"{letter(index)}) {text.replace('`', '')}", index) for index, (text, _) in enumerate(item.options)]
-        wide = ipywidgets.Layout(width="auto")
-        self.options = ipywidgets.RadioButtons(options=labels, value=None, layout=wide)
-        self.button = ipywidgets.Button(description="Commit", disabled=True, tooltip="Choose first, then commit")
-        earlier = progress.read().quizzes.get(item.id)
-        self.feedback = ipywidgets.HTML(earlier_html(item, earlier))
-        self.options.observe(self._chosen, names="value")
-        self.button.on_click(self.commit)
-        head = ipywidgets.HTML(question_html(item))
-        self.box = panel_widget("course-quiz", [head, self.options, self.button, self.feedback])
-
-    def _chosen(self, change) -> None:
-        self.button.disabled = change["new"] is None
-
-    def commit(self, button=None) -> None:
-        choice = self.options.value
-        if choice is None or self.options.disabled:
-            return
-        self.options.disabled = self.button.disabled = True
-        # The feedback lists the options again, marked; a greyed-out list above it would only be in the way.
-        self.options.layout.display = self.button.layout.display = "none"
-        trouble = progress.record_quiz(self.quiz.id, choice, choice in self.quiz.right)
-        self.feedback.value = feedback_html(self.quiz, choice) + paragraphs(trouble)

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from utils.checks.compare import Case, clone, judge_with_kind, pass_on_limits
 from utils.checks.isolation import Outcome, error_in_words, run_isolated
 from utils.checks.renumbered import from_first_edition
 from utils.checks.stubs import is_stub, open_values, stub_methods
-from utils.checks.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
+from utils.checks.text import MARKS, WORDS, panel, paragraphs, preformatted
 from utils.exercises import solutions
 from utils.exercises.edits import Mistake
 from utils.exercises.lessons import LESSONS
@@ -215,6 +215,7 @@ def _is_verdict(value) -> bool:
 
 
 UNTIL_THEN = "Until then the lesson goes on with the course's own version."
+GOES_ON = "The cells below use the course's version until yours passes."
 
 
 def attempted(item: Exercise, answer) -> tuple[str, str]:
@@ -279,16 +280,9 @@ class Result:
         return panel(self.status, content + paragraphs(self.trouble))
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        return bundle(self.to_html(), repr(self), lambda: result_widget(self))
-
-
-def bundle(as_html: str, as_text: str, make_widget: Callable | None = None) -> dict:
-    """One display in three forms; the widget only where a kernel can drive it."""
-    forms = {"text/html": as_html, "text/plain": as_text}
-    if make_widget is not None and has_kernel():
-        view = "application/vnd.jupyter.widget-view+json"
-        forms[view] = make_widget()._repr_mimebundle_()[view]
-    return forms
+        if has_kernel() and not os.environ.get("COURSE_BUILD"):  # what the lecture saves needs no buttons
+            return result_widget(self)._repr_mimebundle_()[0]
+        return {"text/html": self.to_html(), "text/plain": repr(self)}
 
 
 def has_kernel() -> bool:
@@ -299,44 +293,24 @@ def has_kernel() -> bool:
 
 def result_widget(result: Result):
     """The result with buttons that open hints and the solution below it."""
-    import ipywidgets
+    from utils.widgets.feedback import Feedback  # here: graders and tests of answers need no widgets
 
-    handle = Handle(result.exercise)
-    below = ipywidgets.VBox([])
-    buttons = []
-    if result.exercise.hints and not result.passed:
-        hint = ipywidgets.Button(description="Hint", tooltip=f"Next hint for exercise {result.exercise_id}")
-        hint.on_click(lambda button: _open_hint(handle, below, button))
-        buttons.append(hint)
-    if solution_of(result.exercise_id):
-        solution = ipywidgets.Button(description="Solution", tooltip=f"Solution of {result.exercise_id}")
-        solution.on_click(lambda button: _toggle_solution(handle, below, button))
-        buttons.append(solution)
-    row = [ipywidgets.HBox(buttons)] if buttons else []
-    return panel_widget("course-result", [ipywidgets.HTML(result.to_html()), *row, below])
+    handle, item = Handle(result.exercise), result.exercise
+    hints = [] if result.passed else [handle.hint_note(number) for number in range(1, len(item.hints) + 1)]
+    solution = solution_of(item.id)
 
+    def record(opened: int, with_solution: bool) -> str:
+        troubles = [handle.record_hints(opened)] if opened else []
+        troubles += [progress.record_solution(item.id)] if with_solution else []
+        return "".join(paragraphs(trouble) for trouble in dict.fromkeys(troubles))
 
-def _open_hint(handle: "Handle", below, button) -> None:
-    shown = handle.hint()
-    below.children = (*below.children, _html_widget(shown, "hint"))
-    if shown.remaining == 0:
-        button.disabled = True
-        button.description = "No more hints"
-
-
-def _toggle_solution(handle: "Handle", below, button) -> None:
-    others = tuple(child for child in below.children if "solution" not in child._dom_classes)
-    is_open = len(others) < len(below.children)
-    below.children = others if is_open else (*others, _html_widget(handle.solution(), "solution"))
-    button.description = "Solution" if is_open else "Hide solution"
-
-
-def _html_widget(note: "Note", kind: str):
-    import ipywidgets
-
-    widget = ipywidgets.HTML(note.to_html())
-    widget.add_class(kind)
-    return widget
+    return Feedback(
+        result=result.to_html(),
+        hints=[note.to_html() for note in hints],
+        solution=Note(f"Solution of exercise {item.id}", "", code=solution.code).to_html() if solution else "",
+        record=record,
+        text=repr(result),
+    )
 
 
 @dataclass
@@ -346,7 +320,6 @@ class Note:
     heading: str
     text: str
     code: str = ""
-    remaining: int = 0
     trouble: str = ""
 
     def __repr__(self) -> str:
@@ -358,7 +331,7 @@ class Note:
         return panel("note", f"<strong>{html.escape(self.heading)}</strong>{body}")
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        return bundle(self.to_html(), repr(self))
+        return {"text/html": self.to_html(), "text/plain": repr(self)}
 
 
 # What a notebook holds in its hand
@@ -391,6 +364,8 @@ class Handle:
         from IPython.display import display
 
         result = self.check(answer)
+        if result.status == FAILED:
+            result.message = f"{result.message}\n{GOES_ON}"
         display(result)
         if result.passed:
             return answer
@@ -402,16 +377,27 @@ class Handle:
         hints, name = self.item.hints, self.item.id
         if not hints:
             return Note(f"Exercise {name} has no hints", "")
-        seen = max(_hints_shown.get(name, 0), progress.read().exercise(name).hints)
+        seen = self.hints_seen()
         if seen >= len(hints):
             listed = "\n".join(f"{index}. {text}" for index, text in enumerate(hints, 1))
             return Note(f"Exercise {name}: all {len(hints)} hints", listed + f"\n{_then_solution(name)}")
-        _hints_shown[name] = seen + 1
-        trouble = progress.record_hint(name, seen + 1)
-        left = len(hints) - seen - 1
+        trouble = self.record_hints(seen + 1)
+        return replace(self.hint_note(seen + 1), trouble=trouble)
+
+    def hint_note(self, number: int) -> Note:
+        """One hint, counted from 1."""
+        hints, name = self.item.hints, self.item.id
+        left = len(hints) - number
         remaining = f"({left} more)" if left else _then_solution(name)
-        heading = f"Hint {seen + 1} of {len(hints)} for exercise {name}"
-        return Note(heading, f"{hints[seen]}\n{remaining}", remaining=left, trouble=trouble)
+        return Note(f"Hint {number} of {len(hints)} for exercise {name}", f"{hints[number - 1]}\n{remaining}")
+
+    def hints_seen(self) -> int:
+        return max(_hints_shown.get(self.item.id, 0), progress.read().exercise(self.item.id).hints)
+
+    def record_hints(self, count: int) -> str:
+        """Remember that so many hints were opened; returns one sentence if that could not be saved."""
+        _hints_shown[self.item.id] = max(count, self.hints_seen())
+        return progress.record_hint(self.item.id, _hints_shown[self.item.id])
 
     def solution(self) -> Note:
         """One right answer, as it stands in the lecture."""

@@ -63,7 +63,7 @@ RECIPES = {
     "LoRA": Recipe(3e-3),
     "full fine-tuning": Recipe(1e-3),
 }
-SGD_RATES = {"full fine-tuning": 0.1, "from scratch": 0.3}  # learning rates; the next larger ones diverge
+SGD_RATES = {"full fine-tuning": 0.1, "from scratch": 0.3}  # the learning rate at which each fits its training texts
 RANK, PENALTY = 8, 0.1
 
 

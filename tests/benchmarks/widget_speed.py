@@ -1,0 +1,123 @@
+"""How fast the widgets answer: with a kernel, in a page without one, and while the pointer moves over them."""
+
+import statistics
+import tempfile
+from pathlib import Path
+
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
+from tests.browser.examples import open_examples
+from tests.browser.lab import Lab
+from tests.browser.operate import KIND, WIDGETS
+from utils.build.browser import browser
+from utils.widgets import registry
+from utils.widgets.base import page_html, page_script, page_style
+
+ROUNDS = 21
+# Moves one control of the inputs back and forth, if the widget has one, and returns its name.
+MOVE = """(root, round) => {
+    const change = (e, value) => { e.value = value; e.dispatchEvent(new Event("input")); e.dispatchEvent(new Event("change")); };
+    const usable = (selector) => [...root.querySelectorAll(selector)].find((e) => !e.matches(":disabled") && e.offsetParent);
+    const slider = usable("input[type=range]"), menu = usable("select"), grid = usable(".course-body [tabindex='0']");
+    if (slider) change(slider, Number(slider.min) + (round % 2) * (Number(slider.max) - Number(slider.min)) / 2);
+    else if (menu) change(menu, menu.options[round % 2].value);
+    else {
+        const target = grid ?? usable("button") ?? usable("input");
+        target.focus();
+        target.click();
+    }
+}"""
+# The milliseconds from moving a control to the answer of Python; undefined if the control asked for none.
+ANSWERED = f"""(root, round) => new Promise((resolve) => {{
+    const before = root.dataset.answered, start = performance.now();
+    const watch = new MutationObserver(() => root.dataset.answered !== before && done(performance.now() - start));
+    const done = (milliseconds) => {{ watch.disconnect(); clearTimeout(timer); resolve(milliseconds); }};
+    const timer = setTimeout(() => done(null), 3000);
+    watch.observe(root, {{attributeFilter: ["data-answered"]}});
+    ({MOVE})(root, round);
+}})"""
+DRAWN = (
+    f"(root, round) => {{ const start = performance.now(); ({MOVE})(root, round); return performance.now() - start; }}"
+)
+# Frames a second while the pointer goes over every part of the widget that reacts to it, one part a frame.
+FRAMES = """(root, seconds) => new Promise((resolve) => {
+    const parts = [...root.querySelectorAll(".course-body svg *, .course-body canvas, .course-body button")].filter((e) => e.getBoundingClientRect().width);
+    const start = performance.now();
+    let frames = 0;
+    const step = (now) => {
+        if (now - start > 1000 * seconds) return resolve((1000 * frames) / (now - start));
+        const part = parts[frames % parts.length], box = part?.getBoundingClientRect();
+        for (const name of part ? ["pointerenter", "pointerover", "pointermove"] : [])
+            part.dispatchEvent(new PointerEvent(name, {bubbles: name !== "pointerenter", clientX: box.x + box.width / 2, clientY: box.y + box.height / 2}));
+        frames += 1;
+        requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+})"""
+
+
+def widget_speed(rounds: int = ROUNDS, seconds: float = 2.0) -> list[dict]:
+    """One row for each widget of the registry; medians in milliseconds, None where there is nothing to answer."""
+    widgets = [module.example() for module in registry.MODULES]
+    with browser() as running, tempfile.TemporaryDirectory() as folder:
+        in_page = _in_page(running, widgets, rounds, seconds)
+        with_kernel = _with_kernel(running, Path(folder), rounds)
+    return [
+        {"widget": widget.script, "kernel": with_kernel[widget.script], **in_page[widget.script]} for widget in widgets
+    ]
+
+
+def _in_page(running, widgets, rounds, seconds):
+    names, rows = {widget.script for widget in widgets}, {}
+    for widget in widgets:
+        page = running.new_page(viewport={"width": 1280, "height": 900})
+        head = f"<style>{page_style(names)}</style><script>{page_script(names)}</script>"
+        page.set_content(f'<!doctype html><meta charset="utf-8">{head}{page_html(widget.page_state())}')
+        page.evaluate("() => document.querySelectorAll('.live-widget').forEach(startWidget)")
+        root = page.locator(WIDGETS)
+        frozen = root.evaluate("e => e.dataset.mode") == "frozen"
+        taken = [] if frozen else [root.evaluate(DRAWN, number) for number in range(rounds)]
+        rows[widget.script] = {
+            "page": round(statistics.median(taken), 2) if taken else None,
+            "frames": round(root.evaluate(FRAMES, seconds)),
+        }
+        page.close()
+    return rows
+
+
+def _with_kernel(running, folder, rounds):
+    rows = {}
+    with Lab(folder) as lab:
+        notebook = open_examples(lab, running)
+        for root in notebook.page.locator(WIDGETS).all():
+            taken = [root.evaluate(ANSWERED, number) for number in range(rounds)]
+            answered = [milliseconds for milliseconds in taken[1:] if milliseconds is not None]
+            rows[root.evaluate(KIND)] = round(statistics.median(answered), 1) if answered else None
+        notebook.close()
+    return rows
+
+
+def show(rows: list[dict]) -> Shown:
+    shown = [
+        (row["widget"], *("" if row[name] is None else row[name] for name in ("kernel", "page", "frames")))
+        for row in rows
+    ]
+    slowest = {name: max(row[name] for row in rows if row[name] is not None) for name in ("kernel", "page")}
+    return Shown(
+        "How fast the widgets answer",
+        "Small examples in Chromium: milliseconds from a control to the answer of Python and to the drawing of the page without "
+        "Python (medians), and frames a second while the pointer moves over the widget.",
+        ("widget", "ms with a kernel", "ms in the page", "frames a second"),
+        shown,
+        (
+            at_most("slowest widget with a kernel", slowest["kernel"], 150, "ms"),
+            at_most("slowest widget in the page", slowest["page"], 16, "ms"),
+            at_least("fewest frames a second", min(row["frames"] for row in rows), 50),
+        ),
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "widget_speed", "00", widget_speed, show, {"rounds": 3, "seconds": 0.5}, packages=("anywidget", "jupyterlab")
+    ),
+)
