@@ -19,7 +19,7 @@ EXAMINE = """() => {
     const outside = [];
     for (const part of frame.querySelectorAll("*")) {
         const box = part.getBoundingClientRect();
-        if (!box.width || !box.height || part.closest("svg, aside.notes, .live-root *")) continue;
+        if (!box.width || !box.height || part.closest("svg, aside.notes, .course-widget *")) continue;
         const out = box.left < outer.left - 1 || box.top < outer.top - 1
             || box.right > outer.right + 1 || box.bottom > outer.bottom + 1;
         const cut = ["PRE", "DIV"].includes(part.tagName) && getComputedStyle(part).overflow !== "visible"

@@ -1,36 +1,30 @@
-"""Widgets and quizzes that run in a page without a kernel: their markup, and one script and style sheet for a page.
-
-The website and the decks share this module; live.js starts a widget from the state that its notebook stores.
-"""
+"""What runs in a page without a kernel, for the website and the decks: the widgets of a notebook, and quizzes."""
 
 import json
 from pathlib import Path
 
 from utils.checks.text import inline, paragraphs
 from utils.exercises.quiz import find_quiz, letter
-from utils.widgets.forms import PAGE_VIEW
-from utils.widgets.stage import STATIC, script
+from utils.widgets.base import PAGE_VIEW, page_script, page_style
 
-STARTER = Path(__file__).with_name("live.js")
+QUIZ_SCRIPT = Path(__file__).with_name("quiz.js")
+
+
+def stored_state(output: dict) -> dict | None:
+    """The state of the widget that an output shows, or None; quizzes and results of checks have HTML of their own."""
+    data = output.get("data", {})
+    return json.loads("".join(data[PAGE_VIEW])) if PAGE_VIEW in data and "image/png" in data else None
 
 
 def live_states(notebook: dict) -> list[dict]:
     """The stored states of a notebook's widgets, in order."""
-    outputs = (output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", []))
-    return [stored_state(data) for data in outputs if PAGE_VIEW in data]
+    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
+    return [state for state in map(stored_state, outputs) if state]
 
 
-def stored_state(data: dict) -> dict:
-    return json.loads("".join(data[PAGE_VIEW]))
-
-
-def live_html(state: dict, image: str) -> str:
-    """A widget that runs in the page from stored data; until it starts, the page shows the picture."""
-    stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
-    return (
-        f'<div class="live-widget" data-script="{state["script"]}">'
-        f'<script type="application/json">{stored}</script><div class="live-picture">{image}</div></div>'
-    )
+def live_assets(names: set[str]) -> tuple[str, str]:
+    """(script, style) of a page with these widgets and with quizzes."""
+    return page_script(names) + QUIZ_SCRIPT.read_text(encoding="utf-8"), page_style(names)
 
 
 def quiz_html(quiz_id: str) -> str:
@@ -51,16 +45,3 @@ def quiz_html(quiz_id: str) -> str:
         f'<details class="quiz-answer"><summary>Answer</summary><p>{right}</p>{explained}</details></div>'
     )
     return page.replace("\n", " ")
-
-
-def live_script(names: set[str]) -> str:
-    """One plain script with these widgets and their starter: a browser loads no module from a file on disk."""
-    parts = [STARTER.read_text(encoding="utf-8")]
-    for name in sorted(names):
-        module = script(f"{name}.js").replace("export default { render };", f'courseLive.widgets["{name}"] = render;')
-        parts.append(f"(() => {{\n{module}\n}})();\n")
-    return "".join(parts)
-
-
-def live_styles(names: set[str]) -> str:
-    return "".join((STATIC / f"{name}.css").read_text(encoding="utf-8") for name in sorted(names))

@@ -12,6 +12,7 @@ the widgets that compute in the page are all inside the file.
 import ast
 import base64
 import html
+import inspect
 import io
 import json
 import mimetypes
@@ -33,12 +34,12 @@ from pygments.style import Style
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
 from ziamath.tex import tex2mml
 
-from utils import paths
+from utils import paths, widgets
 from utils.build.downloads import REVEAL, DownloadError, fetch
-from utils.build.live import live_html, live_script, live_styles, quiz_html, stored_state
+from utils.build.live import live_assets, quiz_html, stored_state
 from utils.exercises.solutions import BEGIN, END, HEADER
 from utils.plots.layout import KEY as LAYOUT
-from utils.widgets.forms import PAGE_VIEW
+from utils.widgets.base import page_html
 
 COURSE_TITLE = "Attention and the Transformer"
 ASSETS = Path(__file__).with_name("deck")
@@ -47,21 +48,7 @@ CODE_LINES = 14  # on one slide
 CODE_WIDTH = 94  # letters of a line of code at its smallest size; a longer line takes two lines
 SMALLEST_LETTERS = 14  # pixels, also inside pictures
 USE = re.compile(r'exercise\("[\d.]+"\)\.use\(')
-# Widgets that a cell may show; the page of one without stored state says that it needs a kernel.
-WIDGETS = {
-    "explore",
-    "stepper",
-    "plane",
-    "guess_weights",
-    "mask_board",
-    "heads_view",
-    "removal_board",
-    "translate_watch",
-    "beam_tree",
-    "fill_in",
-    "next_word",
-    "attention_view",
-}
+WIDGETS = {name for name, thing in vars(widgets).items() if inspect.isfunction(thing)}
 DRAWING = WIDGETS | {"show", "quiz", "board", "lesson"}  # calls that show something and compute nothing
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 SIGN = re.compile(
@@ -328,7 +315,8 @@ def output_html(output: dict) -> str:
     for mime in ("image/png", "image/jpeg"):
         if mime in data:
             picture = picture_html(data, metadata, mime)
-            return live_html(stored_state(data), picture) if PAGE_VIEW in data else picture
+            state = stored_state(output)
+            return page_html(state, picture) if state else picture
     if "text/html" in data:
         return f'<div class="html">{as_inner_html(data["text/html"])}</div>\n'
     if "text/latex" in data:
@@ -522,19 +510,20 @@ def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
         return path.read_text(encoding="utf-8")
 
     slides = "".join(map(column_html, columns))
-    widgets = set(re.findall(r'class="live-widget" data-script="(\w+)"', slides))
+    live = re.findall(r'<script type="application/json">\{"widget":"(\w+)"', slides)
+    live_code, live_style = live_assets(set(live))
     license_text = read(reveal / "LICENSE").strip().replace("--", "- -")
     styles = [
         read(reveal / "dist/reset.css"),
         read(reveal / "dist/reveal.css"),
         CODE_FORMAT.get_style_defs(".reveal pre.code"),
-        live_styles(widgets),
+        live_style,
         read(ASSETS / "deck.css"),
     ]
     scripts = [
         read(reveal / "dist/reveal.js"),
         read(reveal / "plugin/notes/notes.js"),
-        live_script(widgets),
+        live_code,
         read(ASSETS / "deck.js"),
     ]
     return (

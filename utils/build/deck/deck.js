@@ -22,7 +22,7 @@
   function shownWidth(image) {
     return Math.min(image.clientWidth, (image.clientHeight * image.naturalWidth) / image.naturalHeight);
   }
-  const leastWidth = (image) => Number(image.dataset.least) || image.naturalWidth / 2;
+  const leastWidth = (image) => Number(image.dataset.least) || 0.6 * image.naturalWidth;
 
   function linesOf(code) {
     const style = getComputedStyle(code);
@@ -31,9 +31,11 @@
 
   const pictures = (frame) => all(frame, ".output img").filter((image) => image.checkVisibility());
 
+  const widgetOf = (host) => host.querySelector(":scope > .course-widget");
+
   // The largest zoom at which a started widget fits into its box; 0 if it does not fit.
   function zoomOf(host) {
-    const root = host.querySelector(".live-root");
+    const root = widgetOf(host);
     return ZOOM.find((zoom) => {
       root.style.zoom = zoom;
       root.style.width = `${host.clientWidth / zoom}px`;
@@ -87,7 +89,7 @@
 
   function quality(frame, way) {
     const scales = pictures(frame).map((image) => shownWidth(image) / leastWidth(image));
-    const zooms = all(frame, ".live-widget[data-live]").map((host) => Number(host.querySelector(".live-root").style.zoom));
+    const zooms = all(frame, ".live-widget[data-live]").map((host) => Number(widgetOf(host).style.zoom));
     const broken = all(frame, "pre.code").map((code) => linesOf(code) - code.childElementCount);
     const shrunk = 1 - Math.min(1.5, ...scales, ...zooms) / 1.5;
     return promise(frame, way) - 1.2 * shrunk - 0.3 * Math.max(0, ...broken) - (way.kind === "bleed" ? 0.6 : 0);
@@ -130,7 +132,7 @@
 
   function startQuizzes() {
     for (const quiz of document.querySelectorAll(".quiz")) {
-      answers.set(quiz, courseLive.startQuiz(quiz));
+      answers.set(quiz, startQuiz(quiz));
       const lengths = [...quiz.querySelector("template").content.children].slice(0, -1).map((part) => part.textContent.length);
       answers.get(quiz)(lengths.indexOf(Math.max(...lengths)));
       // After a click with the mouse the space bar goes on to the next slide.
@@ -138,33 +140,40 @@
     }
   }
 
-  // A started widget has another shape than its picture, so its slide is fitted again; a widget that does not fit stays a picture.
+  // A started widget has another shape than its picture, so its slide is fitted again. One that needs Python, or does not fit,
+  // stays a picture.
   function startWidgets(slide) {
-    const hosts = all(slide, ".live-widget:not([data-live], [data-overflow])");
-    if (!hosts.length) return;
-    hosts.forEach(courseLive.start);
+    const hosts = all(slide, ".live-widget:not([data-live], [data-static])");
     const frame = slide.querySelector(".frame");
-    if (fit(frame)) return;
-    for (const host of hosts) {
-      host.querySelector(".live-root").remove();
+    const keepPicture = (host) => {
+      widgetOf(host).remove();
       delete host.dataset.live;
-      host.dataset.overflow = "true";
+      host.dataset.static = "true";
+    };
+    hosts.forEach(startWidget);
+    hosts.filter((host) => widgetOf(host).dataset.mode === "frozen").forEach(keepPicture);
+    if (hosts.length && !fit(frame)) {
+      hosts.filter((host) => host.dataset.live).forEach(keepPicture);
+      fit(frame);
     }
-    fit(frame);
   }
 
-  // A widget keeps the keys while it has the focus; Escape gives them back. A presenter's remote sends Page Up and Page Down.
-  function isForSlides(event) {
+  // A widget keeps the keys while it has the focus. Escape gives them back; Page Up and Page Down, the keys of a presenter's
+  // remote, always turn slides.
+  function keysOfWidgets(event) {
     const active = document.activeElement;
-    if (event.key === "PageUp" || event.key === "PageDown") return true;
-    return !active?.closest(".live-root") && !(active?.closest(".quiz") && [" ", "Enter"].includes(event.key));
+    const turn = { PageUp: Reveal.prev, PageDown: Reveal.next }[event.key];
+    if (!active?.closest(".course-widget") || (!turn && event.key !== "Escape")) return;
+    active.blur();
+    turn?.();
+    event.preventDefault();
+    event.stopImmediatePropagation();
   }
 
   async function start() {
     // A picture that cannot be decoded shows its alt text; the slide is fitted around that.
     await Promise.allSettled([...document.images].map((image) => image.decode()));
     if (document.fonts) await document.fonts.ready;
-    document.body.dataset.jpThemeLight = "true"; // widgets look for this mark of JupyterLab
     document.querySelectorAll(".live-widget").forEach((host) => host.setAttribute("data-prevent-swipe", ""));
     startQuizzes();
     const began = performance.now();
@@ -181,7 +190,7 @@
       transition: "none",
       backgroundTransition: "none",
       controls: false,
-      keyboardCondition: isForSlides,
+      keyboardCondition: ({ key }) => !(document.activeElement?.closest(".quiz") && [" ", "Enter"].includes(key)),
       pdfSeparateFragments: false,
       pdfMaxPagesPerSlide: 1,
       plugins: [RevealNotes],
@@ -194,11 +203,7 @@
       startWidgets(currentSlide);
     });
     startWidgets(Reveal.getCurrentSlide());
-    addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || !document.activeElement?.closest(".live-root")) return;
-      document.activeElement.blur();
-      event.stopImmediatePropagation();
-    }, true);
+    addEventListener("keydown", keysOfWidgets, true);
     document.documentElement.dataset.deck = "ready";
   }
 

@@ -11,17 +11,11 @@ from pathlib import Path
 from utils import paths
 from utils.exercises.registry import exercise_count, find
 from utils.exercises.lessons import LESSONS
-from utils.build.live import live_html, quiz_html, stored_state
-from utils.build.slides import WIDGETS, shown_code, source_of, stubs_of
+from utils.build.live import quiz_html, stored_state
+from utils.build.slides import shown_code, source_of, stubs_of
 from utils.build.source import CHECKS, HEADER
 from utils.checks.text import paragraphs
-from utils.widgets.forms import PAGE_VIEW
-
-NEEDS_KERNEL = (
-    '<p class="needs-kernel">This widget needs Python: '
-    '<a href="students.html">run the lesson</a> to use it.</p>'
-)
-
+from utils.widgets.base import page_html
 
 @dataclass(frozen=True)
 class Page:
@@ -70,12 +64,8 @@ def page_cells(cell: dict, stub: str | None, name: str, pictures: dict[str, byte
         (quiz_id,) = re.findall(r'quiz\("([^"]+)"\)', source_of(cell))
         return [markdown(quiz_html(quiz_id))]
     outputs = [] if "lesson" in calls else [page_output(output, name, pictures) for output in cell["outputs"]]
-    is_live = any(PAGE_VIEW in output.get("data", {}) for output in cell["outputs"])
-    has_picture = any("image/png" in output.get("data", {}) for output in cell["outputs"])
-    below = [markdown(NEEDS_KERNEL)] if calls & WIDGETS and has_picture and not is_live else []
     is_plumbing = "hide-input" in tags or "lesson" in calls or not shown_code(cell)  # only drawing calls
-    kept = {**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}
-    return [kept, *below]
+    return [{**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}]
 
 
 def markdown(source: str) -> dict:
@@ -173,5 +163,6 @@ def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
     pictures[file] = base64.b64decode("".join(data["image/png"]))
     image = f'<img src="pictures/{file}" alt="{html.escape(alt, quote=True)}" loading="lazy">'
     linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # opens the picture in full size, for phones
-    shown = live_html(stored_state(data), image) if PAGE_VIEW in data else linked
+    state = stored_state(output)
+    shown = page_html(state, image) if state else linked
     return {"output_type": "display_data", "metadata": {}, "data": {"text/html": shown}}

@@ -13,12 +13,12 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
 
   document.addEventListener("DOMContentLoaded", () => {
     followTheme();
-    document.querySelectorAll(".quiz").forEach(courseLive.startQuiz);
+    document.querySelectorAll(".quiz").forEach(startQuiz);
     const seen = new IntersectionObserver(
       (entries) =>
         entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
           seen.unobserve(entry.target);
-          courseLive.start(entry.target);
+          startWidget(entry.target);
         }),
       { rootMargin: "600px" },
     );
