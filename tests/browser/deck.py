@@ -10,7 +10,7 @@ from tests.browser.lab import foreign_requests
 SHOW = "([h, v]) => { Reveal.slide(h, v); Reveal.slide(h, v, 1000); }"
 # Of the current slide: its first words, what it shows beyond its frame (each as "tag: text"), whether it did not fit even at
 # the smallest size, its lines of code, and the smallest letters in pixels of its code and of all other text, in widgets and
-# pictures too; subscripts, superscripts and formulas are not counted.
+# pictures too; whether a widget runs on it; and its prose. Subscripts, superscripts and formulas are not measured.
 EXAMINE = """() => {
     const slide = Reveal.getCurrentSlide();
     const frame = slide.querySelector(".frame");
@@ -51,7 +51,8 @@ EXAMINE = """() => {
     return {
         words: slide.innerText.trim().split("\\n")[0], outside, overflows: slide.hasAttribute("data-overflow"),
         lines: lines.reduce((total, count) => total + count, 0), code: Math.min(...code), other: Math.min(...other),
-        live: frame.querySelector("[data-live]") !== null, text: frame.innerText,
+        live: frame.querySelector("[data-live]") !== null,
+        prose: [...frame.querySelectorAll(".prose")].map((part) => part.innerText).join("\\n"),
     };
 }"""
 
@@ -80,6 +81,14 @@ class Deck:
         for number, index in enumerate(indices, 1):
             self.page.evaluate(SHOW, [index["h"], index.get("v") or 0])
             yield number, self.page.evaluate(EXAMINE)
+
+    def show(self, selector: str) -> int:
+        """Go to the slide with this element; gives its index."""
+        index = self.page.locator(selector).first.evaluate(
+            """(element) => Reveal.getIndices(element.closest("section"))"""
+        )
+        self.page.evaluate("([h, v]) => Reveal.slide(h, v)", [index["h"], index.get("v") or 0])
+        return self.page.evaluate("() => Reveal.getSlidePastCount()")
 
     def screenshot(self, path: Path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@
   const CODE = [[28, 26], [24, 22], [22, 20], [20, 18], [20, 16], [20, 14]]; // pixels of code and of printed output
   const LEFT = ["34%", "40%", "46%", "54%", "62%"]; // width of the code next to its output
   const CODE_LINES = 14;
-  const ZOOM = [1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.95, 0.9, 0.85, 0.8]; // of a widget
+  const ZOOM = [1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.95, 0.9, 0.875]; // of a widget, whose letters have 16 pixels
   const PARTS = ":scope > *, .input, .output, .prose > *, img, .html > *";
 
   const all = (frame, selector) => [...frame.querySelectorAll(selector)];
