@@ -995,6 +995,9 @@ assert 0.15 < least_attended[~found[16]].median() < 0.5
 #
 # Find a question that is answered correctly although a fact never gets the largest weight.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The slide shows one question. Open the notebook for others, and let the room predict which sentence each hop attends to before you show it.
+
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 short_stories = {
     task: [item for item in task_questions(task)[1] if len(item.story) <= 12][:20]

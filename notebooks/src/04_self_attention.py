@@ -874,6 +874,10 @@ def next_token_loss(logits, token_ids, attention_mask):
 
 next_token_loss = exercise("4.10").use(next_token_loss)
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for the loss of an untrained model before anything is trained: about the logarithm of the vocabulary size. The most common mistake is a shift in
+# the wrong direction.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All positions at once
 #

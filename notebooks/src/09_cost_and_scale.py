@@ -375,7 +375,7 @@ explore(
 # **Associative recall**: 8 of 96 positions introduce a symbol with its number, such as *b = 3*; each of the others asks for the number of one symbol, *b?*. There are eight numbers, so
 # guessing gets 12.5 %. The answer may stand far away, before or after. Two layers, windows of 8, 150 steps:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 recall = {kind: costs.train_recall(kind) for kind in costs.LESSON_KINDS}
 print("accuracy in %, chance 12.5     all   by distance to the pair, up to")
 print(" " * 35, *(f"{band:6d}" for band in costs.BANDS))
@@ -386,7 +386,7 @@ for kind, row in recall.items():
 # %% [markdown]
 # All kinds, four times as many steps, median of three seeds:
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 long_range = stored("long_range")
 ranked = {"Linformer-like": f"Linformer-like, rank {costs.RECALL_RANK}"}
 rows = {ranked.get(row["name"], row["name"]): row for row in long_range.result}
@@ -529,7 +529,7 @@ scale = stored("scaling")
 sweeps = scaling.fitted_sweeps(scale.result)
 larger, longer = scale.result["larger"], scale.result["longer"]
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 fit = sweeps["parameters"]["with irreducible loss"]
 show(
     pictures.scaling_curve(

@@ -92,7 +92,7 @@
     const zooms = all(frame, ".live-widget[data-live]").map((host) => Number(widgetOf(host).style.zoom));
     const broken = all(frame, "pre.code").map((code) => linesOf(code) - code.childElementCount);
     const shrunk = 1 - Math.min(1.5, ...scales, ...zooms) / 1.5;
-    return promise(frame, way) - 1.2 * shrunk - 0.3 * Math.max(0, ...broken) - (way.kind === "bleed" ? 0.6 : 0);
+    return promise(frame, way) - 1.2 * shrunk - 0.12 * Math.max(0, ...broken) - (way.kind === "bleed" ? 0.6 : 0);
   }
 
   function fit(frame) {
