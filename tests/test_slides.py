@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from utils.build.results import Stored
 from utils.build.slides import (
     CODE_LINES,
     SlideError,
@@ -179,6 +180,13 @@ def test_code_and_its_output_form_a_pair(tmp_path):
     assert 'class="pair"' in page and "1 &lt; 2!" in page and "\x1b" not in page
     assert 'class="pair"' not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-input"]))
     assert "1 &lt; 2" not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-output"]))
+
+
+def test_the_label_of_a_stored_result_is_set_apart(tmp_path):
+    printed = {**OUTPUT, "text": f"1 2 3\n{Stored('speed', 'a machine', '2026-01-01', {}).label}\n"}
+    page = only_slide(tmp_path, code("print(1)", "slide", [printed]))
+    assert '<pre class="text">1 2 3</pre>' in page and page.count("Stored, not computed here") == 1
+    assert '<p class="stored">' in page
 
 
 def test_a_picture_carries_its_words_and_a_widget_its_static_form(tmp_path):

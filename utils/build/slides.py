@@ -47,6 +47,7 @@ SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
 CODE_LINES = 14  # on one slide
 CODE_WIDTH = 94  # letters of a line of code at its smallest size; a longer line takes two lines
 SMALLEST_LETTERS = 14  # pixels, also inside pictures
+STORED = "Stored, not computed here:"  # so begins the label of a stored result
 USE = re.compile(r'exercise\("[\d.]+"\)\.use\(')
 WIDGETS = {name for name, thing in vars(widgets).items() if inspect.isfunction(thing)}
 DRAWING = WIDGETS | {"show", "quiz", "board", "lesson"}  # calls that show something and compute nothing
@@ -339,8 +340,12 @@ def least_width(encoded: str) -> int:
 
 
 def text_html(text) -> str:
+    """Printed text. The label of a stored result is set apart: as long as it is, it would make all letters small."""
     plain = ANSI.sub("", "".join(text)).strip("\n")
-    return f'<pre class="text">{html.escape(plain)}</pre>\n' if plain else ""
+    labels = [line for line in plain.split("\n") if line.startswith(STORED)]
+    rest = "\n".join(line for line in plain.split("\n") if line not in labels)
+    printed = f'<pre class="text">{html.escape(rest)}</pre>\n' if rest else ""
+    return printed + "".join(f'<p class="stored">{html.escape(label)}</p>\n' for label in labels)
 
 
 def as_inner_html(text) -> str:

@@ -128,12 +128,13 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
         details(f"Hint {number} of {len(exercise.hints)}", paragraphs(hint))
         for number, hint in enumerate(exercise.hints, 1)
     )
+    asked = shown_code({"source": stub})
     parts = [
         f'<div class="exercise" id="exercise-{header["id"].replace(".", "-")}">',
         f'<p class="exercise-title">Exercise {header["id"]}: {html.escape(header["title"])} '
         f"<span>{exercise.effort}</span></p>",
         "",
-        f"```python\n{shown_code({"source": stub})}\n```",
+        f"```python\n{asked}\n```",
         "",
         hints + '<details class="solution"><summary>Solution</summary>',
         "",
