@@ -83,11 +83,11 @@ class Deck:
             yield number, self.page.evaluate(EXAMINE)
 
     def show(self, selector: str) -> int:
-        """Go to the slide with this element; gives its index."""
+        """Go to the slide with this element, without its fragments; gives its index."""
         index = self.page.locator(selector).first.evaluate(
             """(element) => Reveal.getIndices(element.closest("section"))"""
         )
-        self.page.evaluate("([h, v]) => Reveal.slide(h, v)", [index["h"], index.get("v") or 0])
+        self.page.evaluate("([h, v]) => Reveal.slide(h, v, -1)", [index["h"], index.get("v") or 0])
         return self.page.evaluate("() => Reveal.getSlidePastCount()")
 
     def screenshot(self, path: Path):

@@ -515,7 +515,7 @@ def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
         return path.read_text(encoding="utf-8")
 
     slides = "".join(map(column_html, columns))
-    live = re.findall(r'<script type="application/json">\{"widget":"(\w+)"', slides)
+    live = re.findall(r'class="live-widget" data-widget="(\w+)"', slides)
     live_code, live_style = live_assets(set(live))
     license_text = read(reveal / "LICENSE").strip().replace("--", "- -")
     styles = [

@@ -128,7 +128,14 @@
   // Quizzes: a click on an option, or the next key press, gives the answer. A slide is fitted with the longest one.
   const answers = new Map();
   const rightOption = (quiz) => all(quiz, "button").findIndex((button) => button.dataset.right === "true");
-  const answerOf = (fragment) => fragment.matches(".answers") && answers.get(fragment.previousElementSibling);
+
+  // Shows the answers whose fragments are shown, and no others.
+  function answerQuizzes(slide) {
+    for (const fragment of slide.querySelectorAll(".answers")) {
+      const quiz = fragment.previousElementSibling;
+      answers.get(quiz)(fragment.matches(".visible") ? rightOption(quiz) : undefined);
+    }
+  }
 
   function startQuizzes() {
     for (const quiz of document.querySelectorAll(".quiz")) {
@@ -195,11 +202,10 @@
       pdfMaxPagesPerSlide: 1,
       plugins: [RevealNotes],
     });
-    Reveal.on("fragmentshown", ({ fragments }) =>
-      fragments.filter(answerOf).forEach((fragment) => answerOf(fragment)(rightOption(fragment.previousElementSibling))));
-    Reveal.on("fragmenthidden", ({ fragments }) => fragments.filter(answerOf).forEach((fragment) => answerOf(fragment)()));
+    for (const event of ["fragmentshown", "fragmenthidden"]) Reveal.on(event, () => answerQuizzes(Reveal.getCurrentSlide()));
     Reveal.on("slidechanged", ({ currentSlide }) => {
       document.activeElement?.blur();
+      answerQuizzes(currentSlide);
       startWidgets(currentSlide);
     });
     startWidgets(Reveal.getCurrentSlide());
