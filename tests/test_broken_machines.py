@@ -60,10 +60,10 @@ def test_without_a_home_folder_the_lab_gets_one_in_work_and_an_unknown_user_a_nu
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert paths.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path)
+    assert paths.has_home() and lab.ensure_home(tmp_path) == "" and os.environ["HOME"] == str(tmp_path)
     monkeypatch.setenv("HOME", f"{os.devnull}/nowhere")
-    assert not paths.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path / ".home")
-    assert (tmp_path / ".home").is_dir()
+    assert not paths.has_home() and "work/.home" in lab.ensure_home(tmp_path)
+    assert paths.has_home() and os.environ["HOME"] == str(tmp_path / ".home")
     monkeypatch.setattr(getpass, "getuser", unknown)
     monkeypatch.setattr(Path, "home", homeless)
     assert not paths.has_home() and str(os.getuid()) in str(cache.cache_folders()[1])

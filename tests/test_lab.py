@@ -2,6 +2,7 @@
 
 import builtins
 import errno
+import http.server
 import json
 import os
 import re
@@ -9,13 +10,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from tests.first_start import FirstStart
 from utils.build import bootstrap, environment, lab
 from utils.paths import ROOT
 
@@ -162,36 +164,85 @@ def test_a_taken_port_gives_the_next_one_and_without_any_it_says_what_to_do(monk
         lab.free_port(8888)
 
 
-def test_the_server_listens_on_loopback_and_asks_for_its_token(tmp_path):
-    port = lab.free_port(18_888)
-    env = {**os.environ, **{f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}}
-    command = lab.server_command(port, open_browser=False)
-    server = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        address = next(found[0] for line in server.stdout if (found := re.search(r"http://127\.0\.0\.1:\S+", line)))
-        assert "/lab/tree/work/00_start_here.ipynb?token=" in address
-        assert status(f"http://127.0.0.1:{port}/api/contents") == 403
-        token = address.partition("token=")[2]
-        assert status(f"http://127.0.0.1:{port}/api/contents?token={token}") == 200
-        plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
-        settings = urllib.request.urlopen(f"http://127.0.0.1:{port}/lab/api/settings/{plugin}?token={token}").read()
-        assert json.loads(settings)["schema"]["properties"]["saveState"]["default"] is True, (
-            "widgets survive a reopening"
-        )
-    finally:
-        server.terminate()
-        server.wait(20)
+@pytest.fixture(scope="module")
+def first_start(tmp_path_factory):
+    with FirstStart(tmp_path_factory.mktemp("first"), lab.free_port(18_888)) as started:
+        yield started
+
+
+def test_a_start_prints_one_sentence_with_the_address_and_keeps_its_log_for_itself(first_start):
+    assert re.fullmatch(
+        rf"[^\n]+ Ctrl-C: http://127\.0\.0\.1:{first_start.port}/{lab.FIRST_PAGE}\?token=\w+\n", first_start.printed
+    )
+    log = first_start.course / "work" / ".lab.log"
+    assert "Serving notebooks" in log.read_text(encoding="utf-8")
+    assert log.stat().st_mode & 0o077 == 0, "the log contains the token"
+
+
+def test_the_server_asks_for_its_token_keeps_widgets_and_leaves_nbgrader_out(first_start):
+    page, _, token = first_start.address.partition("?")
+    server = page.removesuffix(lab.FIRST_PAGE)
+    assert status(f"{server}api/contents") == 403
+    assert status(f"{server}api/contents?{token}") == 200
+    plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
+    settings = urllib.request.urlopen(f"{server}lab/api/settings/{plugin}?{token}").read()
+    assert json.loads(settings)["schema"]["properties"]["saveState"]["default"] is True, "widgets survive a reopening"
+    assert [status(f"{server}{path}?{token}") for path in ("formgrader", "assignments", "courses", "tree")] == [404] * 4
+
+
+def test_a_second_start_in_the_same_folder_gives_the_address_of_the_first(first_start):
+    printed = first_start.again()
+    assert printed.count("\n") == 1 and printed.endswith(f" {first_start.address}\n")
+
+
+def test_ctrl_c_ends_the_server_and_leaves_nothing_behind(first_start):
+    assert first_start.interrupt() == "" and first_start.process.returncode == 0
+    assert lab.is_free(first_start.port)
+    assert not list(first_start.home.rglob("jpserver-*"))
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """Knows one token."""
+
+    def do_GET(self):
+        self.send_response(200 if self.headers["Authorization"] == "token right" else 403)
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        """Nothing."""
+
+
+def test_only_a_server_of_this_folder_that_answers_counts_as_running(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # of the network; this machine is reached without it
+    with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_port
+        mine = {"root_dir": str(ROOT), "port": port, "url": f"http://127.0.0.1:{port}/", "token": "right"}
+        stale = [mine | {"url": "http://127.0.0.1:9/"}, mine | {"token": "of a server that crashed"}, {}, []]
+        for number, content in enumerate([*stale, mine | {"root_dir": str(tmp_path)}]):
+            (tmp_path / f"jpserver-{number}.json").write_text(json.dumps(content), encoding="utf-8")
+        (tmp_path / "jpserver-half.json").write_text('{"port": 88', encoding="utf-8")
+        assert lab.running_server() is None
+        (tmp_path / "jpserver-7.json").write_text(json.dumps(mine), encoding="utf-8")
+        assert lab.running_server() == lab.running_server(port) == tmp_path / "jpserver-7.json"
+        assert lab.running_server(port + 1) is None
+        assert lab.address(tmp_path / "jpserver-7.json") == f"{mine['url']}{lab.FIRST_PAGE}?token=right"
+        server.shutdown()
+
+
+def test_a_server_that_cannot_start_shows_its_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(lab, "START", "import sys; sys.exit('no module named jupyterlab')")
+    assert lab.serve(lab.free_port(18_888), open_browser=False, log=tmp_path / "log") == 1
+    assert "no module named jupyterlab" in capsys.readouterr().out
 
 
 def status(address):
-    for _ in range(50):
-        try:
-            return urllib.request.urlopen(address, timeout=10).status
-        except urllib.error.HTTPError as error:
-            return error.code
-        except urllib.error.URLError:
-            time.sleep(0.2)
-    raise AssertionError(f"no answer from {address}")
+    try:
+        return urllib.request.urlopen(address, timeout=10).status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 # --- what lesson 00 says about the machine ----------------------------------------------------------------------

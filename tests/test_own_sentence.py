@@ -6,7 +6,7 @@ import torch
 from utils.data.tokens import SPECIAL_TOKENS, Vocabulary
 from utils.models.recurrent import Seq2Seq
 from utils.models.transformer import Transformer
-from utils.training.own_sentence import MAX_WORDS, read_sentence, search_tree, step_by_step, watched
+from utils.training.own_sentence import MAX_WORDS, decoding_steps, read_sentence, search_tree
 from utils.training.transformer import TrainedTransformer
 from utils.training.translation import Trained, limit_for, pairs_and_words
 
@@ -24,15 +24,15 @@ def trained(request):
 def test_decoding_step_by_step_gives_the_tokens_and_weights_of_the_batched_translation(trained):
     sentences = [list(pair.english) for pair in pairs_and_words(300)[0].test[:6]]
     for words, (tokens, weights) in zip(sentences, trained.translate_with_weights(sentences), strict=True):
-        steps = step_by_step(trained, words)
-        assert [step.token for step in steps][: len(tokens)] == tokens
-        for step in steps:
-            assert step.candidates[0][0] == step.token and len(step.candidates) == 3
-            assert [p for _, p in step.candidates] == sorted((p for _, p in step.candidates), reverse=True)
+        steps = decoding_steps(trained, " ".join(words), num_candidates=3)
+        assert steps["source"] == [*words, SPECIAL_TOKENS[2]] and steps["target"][: len(tokens)] == tokens
+        for token, candidates in zip(steps["target"], steps["candidates"], strict=True):
+            assert candidates[0][0] == token and len(candidates) == 3
+            assert [prob for _, prob in candidates] == sorted((prob for _, prob in candidates), reverse=True)
         if weights is None:
-            assert all(step.weights is None for step in steps)
+            assert steps["weights"] is None
         else:
-            torch.testing.assert_close(torch.stack([step.weights for step in steps]), weights)
+            torch.testing.assert_close(steps["weights"], weights[None, None])
 
 
 def test_case_and_marks_do_not_matter():
@@ -78,27 +78,23 @@ def transformer():
     return TrainedTransformer(model, english, french)
 
 
-def test_the_watched_translation_is_greedy_with_all_cross_attention(transformer):
+def test_decoding_steps_have_the_cross_attention_of_every_layer_and_head(transformer):
     text = "the old king sleeps"
-    seen = watched(transformer, text, num_candidates=3)
+    steps = decoding_steps(transformer, text)
     (translation,) = transformer.translate([text.split()])
-    assert seen["source"] == [*text.split(), SPECIAL_TOKENS[2]]
-    assert [word for word in seen["target"] if word != SPECIAL_TOKENS[2]] == translation
-    assert seen["weights"].shape == (2, 3, len(seen["target"]), 5)
-    torch.testing.assert_close(seen["weights"].sum(-1), torch.ones(2, 3, len(seen["target"])))
-    for token, candidates in zip(seen["target"], seen["candidates"], strict=True):
-        assert len(candidates) == 3 and candidates[0][0] == token
-        assert [prob for _, prob in candidates] == sorted((prob for _, prob in candidates), reverse=True)
+    assert [word for word in steps["target"] if word != SPECIAL_TOKENS[2]] == translation
+    assert steps["weights"].shape == (2, 3, len(steps["target"]), 5)
+    torch.testing.assert_close(steps["weights"].sum(-1), torch.ones(2, 3, len(steps["target"])))
     with pytest.raises(ValueError, match="vocabulary: 'xylophone'"):
-        watched(transformer, "the xylophone")
+        decoding_steps(transformer, "the xylophone")
 
 
 def test_the_tree_of_width_one_is_the_greedy_translation(transformer):
     text = "the old king sleeps"
-    tree = search_tree(transformer, text, 1)["tree"]
-    kept = [next(token for _, token, _, _, is_kept, _ in step if is_kept) for step in tree]
-    assert kept == watched(transformer, text)["target"]
-    wide = search_tree(transformer, text, 3)["tree"]
-    assert all(sum(node[4] for node in step) == 3 for step in wide) and len(wide) <= limit_for(4)
+    tree = search_tree(transformer, text, 1)
+    kept = [next(token for _, token, _, is_kept, _ in step if is_kept) for step in tree]
+    assert kept == decoding_steps(transformer, text)["target"]
+    wide = search_tree(transformer, text, 3)
+    assert all(sum(node[3] for node in step) == 3 for step in wide) and len(wide) <= limit_for(4)
     with pytest.raises(ValueError, match="empty"):
         search_tree(transformer, "", 2)

@@ -1,4 +1,4 @@
-"""The picture rules, on the very pictures that lessons show and on what readers can make of them."""
+"""The picture rules, on the very pictures that lessons show."""
 
 import base64
 import io
@@ -9,19 +9,13 @@ import pytest
 from PIL import Image
 
 from tests.browser import lessons
-from tests.picture_rules import broken_rules, rules_broken_by
-from utils.plots import lesson03, show
+from tests.picture_rules import rules_broken_by
+from utils.plots import show
 from utils.plots.course_map import course_map
 from utils.plots.layout import KEY, contrast, layout_facts
-from utils.plots.lesson02 import hops_picture, message_picture
 from utils.plots.style import canvas, figure_png
-from utils.widgets.fill_in import fill_in_picture
-from utils.widgets.heads_view import heads_picture
-from utils.widgets.mask_board import mask_picture
-from utils.widgets.next_word import next_word_picture
 
 FEWEST_WORDS, MOST_WORDS = 6, 400
-WORD = "antidisestablishmentarianism"
 
 
 def pictures_of(name):
@@ -108,64 +102,3 @@ def test_show_gives_a_picture_and_its_alt_text_as_one_output(capsys, monkeypatch
 def test_a_picture_without_alt_text_is_refused(alt, error):
     with pytest.raises(error, match="describe .*what the figure shows"):
         figure_png(course_map(), alt)
-
-
-# Pictures of what readers type and choose
-
-
-def weights(rows, columns):
-    scores = np.exp(np.random.default_rng(0).normal(size=(rows, columns)))
-    return scores / scores.sum(-1, keepdims=True)
-
-
-def typed(count, words=("a", "the", WORD, "$x_1$")):
-    return [words[index % len(words)] for index in range(count)]
-
-
-def known(count):
-    """Words of a corpus, where others are refused."""
-    return typed(count, ("the", "dangerous", "of", "economic"))
-
-
-def filled(count, num_masked):
-    masked = list(range(0, count, max(1, count // num_masked)))[:num_masked]
-    guesses = [("word", 0.6), (WORD, 0.2), ("$", 0.002)]
-    return {"tokens": typed(count), "masked": masked, "candidates": [guesses] * len(masked)}
-
-
-def going_on(count):
-    probs = np.linspace(1, 0, 20) / np.linspace(1, 0, 20).sum()
-    tokens = [f"▁{word}" for word in typed(20)]
-    state = {"beginning": " ".join(typed(3)), "written": tokens[:1] * count, "drawn_with": 0.5, "ended": False}
-    return state | {"tokens": tokens, "before": probs, "after": probs}
-
-
-TYPED = {
-    "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
-    "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
-    "decoding step": lambda: lesson03.decoding_step(
-        known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
-    ),
-    "decoding step without attention": lambda: lesson03.decoding_step(["a"], None, [], [("b", 1.0)], "word 1"),
-    "story": lambda: hops_picture(
-        ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
-    ),
-    "message": lambda: message_picture("There is no such word in the vocabulary. " * 4),
-    "one masked token": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
-    "four masked tokens": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
-    "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),
-    "much written": lambda: next_word_picture(going_on(400), "write on"),
-    "two tokens masked": lambda: mask_picture(["a", WORD], [[True, False]] * 2, [[1.0, 0.0]] * 2, [0.0, 0.1], "masks"),
-    "twelve tokens masked": lambda: mask_picture(
-        known(12), np.tri(12, dtype=bool).tolist(), np.tri(12) / np.tri(12).sum(1, keepdims=True), [0.1] * 12, "masks"
-    ),
-    "one head": lambda: heads_picture(weights(3, 3)[None, None], ["a", "b", "c"], title="one head", focus=0),
-    "many heads": lambda: heads_picture(
-        np.broadcast_to(weights(20, 20), (6, 12, 20, 20)), typed(20), title="many heads", focus=3
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TYPED)
-def test_the_picture_of_what_a_reader_types_keeps_the_rules(name):
-    assert broken_rules(TYPED[name]()) == []

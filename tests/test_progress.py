@@ -269,7 +269,7 @@ def test_a_full_disk_costs_at_most_the_line_being_written(file, monkeypatch, wri
 def test_a_file_that_cannot_be_used_is_reported_and_left_alone(file, tmp_path, monkeypatch):
     progress.record_check("1.1", "passed")
     monkeypatch.setattr(progress, "LOCK_SECONDS", 0.1)
-    with FileLock(f"{file}.lock"):
+    with FileLock(file.with_name(f".{file.name}.lock")):
         assert "another program" in progress.record_check("1.2", "passed")
     newer = '{"version": 4}\n{"something": "else"}\n'
     file.write_text(newer, encoding="utf-8")

@@ -1,12 +1,17 @@
 """Commit to a guess, then see; and the board that shows how far one has come."""
 
+import sys
+from types import SimpleNamespace
+
+import nbformat
 import pytest
 
+from utils.build.notebooks import HERE
 from utils.checks import progress
 from utils.exercises import quiz as quiz_function
 from utils.exercises import registry
-from utils.exercises.board import Row, board, board_html, board_row, board_text
-from utils.exercises.lessons import LESSONS, Lesson
+from utils.exercises.board import Board, Mark, current_board
+from utils.exercises.lessons import LESSONS
 from utils.exercises.quiz import (
     _REGISTER,
     Quiz,
@@ -17,8 +22,10 @@ from utils.exercises.quiz import (
     quiz_view,
     register_quiz,
 )
-from utils.exercises.registry import Exercise, exercises_of, register
+from utils.exercises.registry import exercises_of
 from utils.widgets.base import WIDGET_VIEW
+
+board_module = sys.modules["utils.exercises.board"]  # the package has the function of this name
 
 SHIFT = Quiz(
     "97.a",
@@ -98,36 +105,90 @@ def test_every_quiz_of_the_course_has_options_and_a_right_one_among_them():
 # Board
 
 
-def test_the_board_says_in_words_how_each_exercise_stands():
-    lesson = Lesson("97", "97_x", "A <lesson>", "Why?", "things", 5)
-    state = progress.Progress()
-    state.exercises["97.1"] = progress.ExerciseState("passed", hints=1, solution=True)
-    state.exercises["97.2"] = progress.ExerciseState("failed", hints=2)
-    items = [Exercise("97.1", "first & last"), Exercise("97.2", "second"), Exercise("97.3", "third", optional=True)]
-    row = board_row(lesson, items, state)
-    rows = [row, Row(lesson, ready=False)]
-    assert board_text(rows).split("\n") == [
-        "97 A <lesson>: 1 of 3 passed",
-        "   ✓ 97.1 first & last: passed (1 hint, solution seen)",
-        "   ✗ 97.2 second: failed (2 hints)",
-        "   ○ 97.3 third: not yet (optional)",
-        "97 A <lesson>: to come",
-        "1 of 3 exercises passed",
-    ]
-    as_html = board_html(rows, "A <sentence>.")
-    for words in ("✓ 97.1 passed (1 hint, solution seen)", "✗ 97.2 failed (2 hints)", "○ 97.3 not yet", "to come"):
-        assert words in as_html
-    for words in ("A &lt;lesson&gt;", "first &amp; last", "A &lt;sentence&gt;."):
-        assert words in as_html
+def marks() -> dict[str, Mark]:
+    return {mark.solution.id: mark for mark in current_board().marks()}
 
 
-def test_the_board_covers_all_lessons_in_order_and_follows_the_progress(monkeypatch):
-    monkeypatch.setattr(registry, "_REGISTER", {})
-    monkeypatch.setattr(registry, "load_lesson", lambda number: None)
-    register(Exercise("1.10", "ten", "easy", 1, 10))
-    register(Exercise("1.2", "two", "easy", 1, 2))
-    assert [item.id for item in exercises_of("01")] == ["1.2", "1.10"]
-    assert [row.lesson for row in board().rows] == list(LESSONS)
+def test_the_board_has_a_row_for_each_lesson_and_a_mark_for_each_exercise():
+    registry.load_all()
+    assert [row.lesson for row in current_board().rows] == list(LESSONS)
     assert [lesson.name.split("_")[0] for lesson in LESSONS] == [f"{number:02d}" for number in range(len(LESSONS))]
-    progress.record_check("1.10", "passed")
-    assert "✓ 1.10 ten: passed" in str(board())
+    assert list(marks()) == [item.id for lesson in LESSONS for item in exercises_of(lesson.number)]
+
+
+@pytest.mark.parametrize("folder", [HERE.lectures, HERE.students])
+def test_a_mark_links_to_the_cell_of_its_exercise_in_both_notebooks(folder):
+    notebooks = {lesson.name: nbformat.read(folder / f"{lesson.name}.ipynb", as_version=4) for lesson in LESSONS}
+    for mark in marks().values():
+        name, cell_id = mark.link.split(".ipynb#cell-id=")
+        (cell,) = [cell for cell in notebooks[name].cells if cell.id == cell_id]
+        assert f'exercise("{mark.solution.id}")' in cell.source
+
+
+def test_a_bar_says_how_each_exercise_stands():
+    progress.record_check("0.1", "passed")
+    progress.record_hint("0.1", 1)
+    progress.record_solution("0.1")
+    progress.record_check("0.2", "failed")
+    assert marks()["0.1"].in_words() == "0.1 normalize to a sum of 1: passed (1 hint, solution seen)"
+    assert marks()["1.8"].in_words().endswith(": not attempted yet (optional)")
+    shown = current_board()._repr_mimebundle_()
+    assert "00 ✓✗             1 of 2  Start here" in shown["text/plain"].split("\n")
+    for words in (
+        'aria-label="1 of 2 passed"',
+        ">✓</a>",
+        ">✗</a>",
+        'aria-label="0.2 mask the keys of a batch: failed"',
+    ):
+        assert words in shown["text/html"]
+
+
+def test_the_board_continues_with_the_first_core_exercise_that_is_not_solved():
+    ids = list(marks())
+    assert str(current_board()).startswith(f"0 of {len(ids)} exercises passed. Start with 0.1 ")
+    for solved in [ids.index("1.8"), len(ids)]:  # 1.8 is optional
+        for exercise_id in ids[:solved]:
+            if not marks()[exercise_id].solution.optional:
+                progress.record_check(exercise_id, "passed")
+        first = str(current_board()).split("\n")[0]
+        assert "Continue with 2.1 " in first if solved < len(ids) else "Every exercise of the core path" in first
+    assert [mark for mark in current_board().marks() if mark.next] == []
+
+
+def test_the_board_is_shown_again_after_every_check_in_the_same_kernel(monkeypatch):
+    updates = []
+    registry.exercise("0.1").check(lambda numbers: numbers)
+    monkeypatch.setattr(board_module, "_shown", SimpleNamespace(update=updates.append))
+    registry.exercise("0.1").check(lambda numbers: numbers / numbers.sum())
+    assert [shown.rows[0].count() for shown in updates] == ["1 of 2"]
+
+
+def test_trouble_with_the_file_is_shown_and_escaped(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path))  # a folder
+    assert "could not be read" in current_board().to_html() and "could not be read" in str(current_board())
+    assert "A &lt;sentence&gt;." in Board([], "A <sentence>.").to_html()
+
+
+# What a pass says
+
+
+def test_a_pass_names_what_runs_on_the_answer_and_a_failure_does_not(capsys):
+    handle = registry.exercise("0.1")
+    handle.use(lambda numbers: numbers / numbers.sum())
+    assert "Your `normalize` is now used by the code below." in capsys.readouterr().out
+    handle.use(lambda numbers: numbers)
+    assert "now used" not in capsys.readouterr().out
+
+
+def test_the_sentence_starts_with_what_is_most_worth_seeing_and_counts_the_rest():
+    lookup = SimpleNamespace(
+        name="lookup",
+        callers=[
+            *(("code", ""), ("code", "Scores"), ("figure", "Scores"), ("widget", "Drag it"), ("widget", "Guess")),
+            *(("training loop", "Train it"), ("code", "Summary")),
+        ],
+    )
+    assert registry.used_by(lookup) == (
+        "Your `lookup` is now used by the widgets in “Drag it” and in “Guess”, the training loop in “Train it” and 3 more sections."
+    )
+    assert registry.used_by(SimpleNamespace(name="lookup", callers=[])) == ""

@@ -5,6 +5,8 @@ import re
 import pytest
 import torch
 
+from utils.build.solutions import callers, cell_ids
+from utils.build.source import read_source
 from utils.exercises import registry
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.lessons import LESSONS
@@ -91,3 +93,39 @@ def test_the_exercise_that_the_contributors_guide_adds_works_as_it_stands(monkey
     monkeypatch.setitem(registry._REGISTER, "5.3", find("5.3"))
     exec(definition, {**vars(registry), "torch": torch, "mistake": mistake, "BODY": BODY})
     assert len(find("5.3").mistakes) == 3 and registry.faulty_mistakes(find("5.3")) == []
+
+
+def test_the_callers_of_an_answer_are_the_later_cells_that_call_it_with_what_they_do(tmp_path):
+    def exercise(number, name, body):
+        stub = f"def {name}(x):\n    ### BEGIN SOLUTION\n    return {body}\n    ### END SOLUTION\n\n\n"
+        return (
+            f'# %%\n# Exercise 1.{number} · {name} · easy · 5 min\n{stub}{name} = exercise("1.{number}").use({name})\n'
+        )
+
+    def section(heading, *codes, tags=""):
+        return "\n".join([f"# %% [markdown]\n# {heading}\n", *(f"# %%{tags}\n{code}\n" for code in codes)])
+
+    source = tmp_path / "01_lesson.py"
+    cells = [
+        section("# A lesson", "from utils.plots import show\nfrom utils.widgets import plane\n"),
+        section("## 1 · Sums"),
+        exercise(1, "double", "2 * x"),
+        section("Right below", "y = double(1)\nshow(y)\n"),
+        exercise(2, "quadruple", "double(double(x))"),  # the student may write it without `double`
+        section("### Widgets", "plane(double)\n", "def eight(x):\n    return 4 * double(x)\n"),
+        section("### Exercise 1.3: training", "loss = eight(1)\nloss.backward()\nmodel.zero_grad()\n"),
+        section("## 2 · A loop", "for _ in range(3):\n    eight(1).backward()\n    model.zero_grad()\n"),
+        section("### Other names", "y = 1\nprint(y)\n", "print(quadruple(1))\n"),
+        section("### Checks", "assert double(1) == 2\n", tags=' tags=["checks"]'),
+        section("### No longer the answer", "double = 3\n", "print(double)\n"),
+    ]
+    source.write_text("\n".join(cells), encoding="utf-8")
+    lesson = read_source(source)
+    assert callers(lesson) == {
+        "1.1": [
+            *(("code", ""), ("figure", ""), ("widget", "Widgets"), ("code", "Training")),
+            ("training loop", "A loop"),
+        ],
+        "1.2": [("code", "Other names")],
+    }
+    assert list(cell_ids(lesson)) == ["1.1", "1.2"]

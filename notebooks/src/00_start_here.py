@@ -9,16 +9,24 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 00 · Start here
 #
-# **Press Shift+Enter to run a cell.** Run all cells in order.
+# **Press Shift+Enter to run a cell**, and run all cells in order.
 #
-# **How does this course work?** In nine lessons you build a Transformer, starting from a softmax. Everything runs on a
-# CPU, and every claim is measured or cited. You need Python, a little PyTorch and the matrix product.
-#
-# After these 20 minutes you can solve an exercise, predict a broadcast shape, and mask a batch of scores.
+# **How does this course work?** In nine lessons you build a Transformer, starting from a softmax, on a CPU. Every claim is
+# measured or cited. You need Python, a little PyTorch and the matrix product.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let everybody run this notebook while people arrive. Students who read "This machine is ready." are
 # done with the setup; for the others, the table lists what to fix.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# |Attention|The Transformer|In use|
+# |:--|:--|:--|
+# |[01 Softmax attention](01_softmax_attention.ipynb)|[04 Self-attention](04_self_attention.ipynb)|[07 Tokenize and pretrain](07_tokenize_and_pretrain.ipynb)|
+# |[02 Memory network](02_memory_network.ipynb)|[05 Multi-head attention](05_multi_head_attention.ipynb)|[08 Fine-tune and transfer](08_fine_tune_and_transfer.ipynb)|
+# |[03 Sequence to sequence](03_sequence_to_sequence.ipynb)|[06 The Transformer](06_transformer.ipynb)|[09 Cost and scale](09_cost_and_scale.ipynb)|
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask who has used attention before, and who has trained a network. Both groups need the tensor warm-up below.
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -32,9 +40,7 @@ torch.set_num_threads(1)
 lesson("00")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ## The map
-#
-# By lesson 06 you will have built this model. Each part shows the number of the lesson that introduces it.
+# ## What you will build, and in which lesson
 
 # %% slideshow={"slide_type": "subslide"}
 show(
@@ -46,19 +52,6 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Return to this figure at the start of every lesson and point at the parts of the day.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# - **Attention:** [01 Softmax attention](01_softmax_attention.ipynb), [02 Memory network](02_memory_network.ipynb),
-#   [03 Sequence to sequence](03_sequence_to_sequence.ipynb)
-# - **The Transformer:** [04 Self-attention](04_self_attention.ipynb), [05 Multi-head attention](05_multi_head_attention.ipynb),
-#   [06 The Transformer](06_transformer.ipynb)
-# - **In use:** [07 Tokenize and pretrain](07_tokenize_and_pretrain.ipynb), [08 Fine-tune and transfer](08_fine_tune_and_transfer.ipynb),
-#   [09 Cost and scale](09_cost_and_scale.ipynb)
-#
-# The short path skips 03 and 09.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Ask who has used attention before, and who has trained a network. Both groups need the tensor warm-up below.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Is this machine ready?
@@ -74,16 +67,12 @@ print(report.verdict)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How exercises work
 #
-# Replace `raise NotImplementedError()` with your code and run the cell. Its last line, `.use(...)`, checks the answer and reports
-# **not attempted yet**, **failed** with the reason, or **passed**.
+# Replace `raise NotImplementedError()` with your code and run the cell. The check reports **not attempted yet**, **failed** with
+# the reason, or **passed**. Until it passes, later cells use the course's function. Buttons show hints and the solution; an
+# endless loop is stopped after 8 seconds.
 #
-# - A wrong answer never stops the notebook: until yours passes, later cells use the course's function.
-# - The buttons below the message show hints and the solution; so do `exercise("0.1").hint()` and `.solution()`.
-# - An endless loop is stopped after 8 seconds.
-# - Your progress stays on this machine, in `work/progress.jsonl`.
-#
-# To **normalize** positive numbers, divide them by their sum: 2, 3, 5 become 0.2, 0.3, 0.5. First make a mistake on
-# purpose: return `numbers / len(numbers)` and read the message. Then correct it.
+# To **normalize** positive numbers, divide them by their sum: 2, 3, 5 become 0.2, 0.3, 0.5. First try a mistake,
+# `numbers / len(numbers)`, and read the message.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -111,11 +100,10 @@ print(normalize(torch.tensor([2.0, 3.0, 5.0])))
 #
 # The **shape** of a tensor lists the lengths of its axes (`dim` in PyTorch; -1 is the last). **Broadcasting** combines two shapes:
 #
-# 1. Align them at the right. Missing axes on the left count as 1.
-# 2. Two lengths fit if they are equal or one of them is 1; that axis is repeated. Otherwise torch raises an error.
+# 1. Align them at the right. Missing axes count as 1.
+# 2. Two lengths fit if they are equal or one is 1, which is repeated.
 #
-# `unsqueeze(dim)` inserts an axis of length 1: `unsqueeze(-1)` turns (2,) into a column (2, 1). The column plus a
-# row (3,) is (2, 3) and contains every sum: 10 + 1, 10 + 2, ..., 20 + 3.
+# `unsqueeze(-1)` adds an axis of length 1: (2,) becomes a column (2, 1). Plus a row (3,) it gives every sum, (2, 3).
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 tens, ones = torch.tensor([10, 20]), torch.tensor([1, 2, 3])
@@ -129,7 +117,7 @@ print(column + ones)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A **reduction** such as `mean` removes the axis `dim`. With `keepdim=True` it stays, with length 1, and the result
-# broadcasts against the input. The rows below have means 2 and 6; subtracting them leaves -1, 0, 1 and -2, -1, 3.
+# broadcasts against the input. The rows below have means 2 and 6.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
@@ -138,9 +126,9 @@ print("with keepdim: shape", tuple(x.mean(dim=-1, keepdim=True).shape))
 print(x - x.mean(dim=-1, keepdim=True))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The **matrix product** `@` acts on the last two axes, once per element of a **batch**. Below, $b = 2$ sequences have $m = 3$
-# **queries** and $n = 4$ **keys** each, vectors of length 5 (explained in lesson 01). `transpose(-2, -1)` makes the keys
-# (2, 5, 4), so (3, 5) times (5, 4) gives the **score** of every query with every key: their dot product.
+# The **matrix product** `@` acts on the last two axes, once per element of a **batch**. Below, $b=2$ sequences have $m=3$
+# **queries** and $n=4$ **keys**, vectors of length 5. So (3, 5) times (5, 4) gives the **score** of every query with
+# every key: their dot product.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
@@ -151,9 +139,9 @@ print("scores:", tuple(scores.shape))
 # `transpose(-2, -1)` swaps the last two axes, (2, 4, 5) to (2, 5, 4). The inner lengths, 5 and 5, must be equal.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A **Boolean mask** is True at the entries to keep. `~mask` inverts it, and `masked_fill` overwrites where its argument is True.
+# A **Boolean mask** is True at the entries to keep; `masked_fill(~mask, value)` overwrites the others.
 #
-# Sequence 0 should keep keys 0 and 1, and sequence 1 only key 0. Guess first: is the result right?
+# Sequence 0 should keep keys 0 and 1, sequence 1 only key 0. Guess first: is the result right?
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 scores = torch.zeros(2, 2, 3)  # (b, m, n)
@@ -161,12 +149,11 @@ attention_mask = torch.tensor([[True, True, False], [True, False, False]])  # (b
 print(scores.masked_fill(~attention_mask, float("-inf")))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# It is wrong. Aligned at the right, (2, 3) became (1, 2, 3): row $i$ of the mask was applied to *query* $i$ of both
-# sequences instead of *sequence* $i$. There was no error only because $b = m$. Write `mask_keys`, which gets this right:
+# It is wrong. Aligned at the right, (2, 3) became (1, 2, 3): row $i$ of the mask met *query* $i$ instead of
+# *sequence* $i$, without an error because $b=m$. Write `mask_keys`, which gets this right:
 #
-# - `scores` is (b, m, n), `attention_mask` is (b, n), True = keep; the result is (b, m, n).
-# - A masked key gets minus infinity for every query of its sequence. All other scores stay.
-# - The inputs stay unchanged.
+# - A masked key gets minus infinity for every query of its sequence.
+# - All other scores, and the inputs, stay unchanged.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -195,7 +182,7 @@ print("best key that the mask keeps:", mask_keys(scores, attention_mask).argmax(
 # Both sequences have the same scores, so every difference in the last line comes from the mask.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ## Your progress
+# ## Your progress, on this machine only
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "skip"}
 board()
@@ -205,6 +192,6 @@ board()
 #
 # - Shapes align at the right; `unsqueeze` and `keepdim=True` add an axis of length 1.
 # - A mask of keys (b, n) meets scores (b, m, n) as (b, 1, n).
-# - The course has a [glossary](../docs/notation.md) and [references](../docs/references.md).
+# - [Glossary](../docs/notation.md), [references](../docs/references.md)
 #
-# **Next:** [lesson 01, *Softmax attention*](01_softmax_attention.ipynb)
+# **Next:** [lesson 01](01_softmax_attention.ipynb)

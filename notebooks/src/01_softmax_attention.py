@@ -41,11 +41,11 @@ import torch.nn.functional as F
 from utils.data.curves import LEFT, NOISE, RIGHT, noisy_curves, true_curve
 from utils.data.house import cut_patches, little_house
 from utils.exercises import board, exercise, lesson, quiz
-from utils.plots import figures, show
 from utils.plots import lesson01 as plots
+from utils.plots import show
 from utils.plots.text import digits
 from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
-from utils.widgets import explore, guess_weights, plane
+from utils.widgets import charts, explore, guess_weights, lesson_charts, plane
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
@@ -242,17 +242,18 @@ for word in ("apple", "aple", "plu"):
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def softmax_picture(temperature, z1, z2, z3):
+def softmax_bars(temperature, z1, z2, z3):
     logits = torch.tensor([z1, z2, z3])
     p = softmax(logits, temperature)
     labels = [f"z{i + 1} = {logits[i]:.2f}" for i in range(3)]
     title = f"T = {temperature:.1f}: the largest probability is {p.max():.2f}"
-    return figures.weights_bars(labels, p, title=title)
+    return charts.bars(labels, p, title, ylabel="probability")
 
 
 explore(
-    softmax_picture,
+    softmax_bars,
     alt="Bars of the softmax of three logits at the chosen temperature.",
+    page="softmax",
     temperature=(0.1, 5.0, 0.1, 1.0),
     z1=(-3.0, 3.0, 0.25, 2.0),
     z2=(-3.0, 3.0, 0.25, 1.0),
@@ -895,16 +896,19 @@ kernels = {
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-def fit_picture(kernel, bandwidth, query):
+def fit(kernel, bandwidth, query):
     queries = torch.cat([torch.tensor([query]), grid])
     scores = kernels[kernel]((queries[:, None] - x[None, :]) / bandwidth)
     output, weights = attend(scores, y[:, None])
-    return plots.regression_fit(x, y, grid, true_curve(grid), output[1:, 0], query, weights[0])
+    return lesson_charts.regression_fit(
+        x, y, grid, true_curve(grid), output[:, 0], query, weights[0]
+    )
 
 
 explore(
-    fit_picture,
+    fit,
     alt="Noisy points, the true curve, the prediction, and below them the attention weights of one query.",
+    page="regression",
     kernel=list(kernels),
     bandwidth=(0.02, 2.0, 0.02, 1.0),
     query=(0.0, 6.0, 0.1, 3.0),

@@ -51,7 +51,7 @@ from utils.plots.text import digits
 from utils.training.babi import PUBLISHED
 from utils.training.memory import predict, random_noise, restore, task_questions, train_task
 from utils.training.own_story import answer_story
-from utils.widgets import explore
+from utils.widgets import ReaderError, charts, explore
 
 torch.manual_seed(2)
 torch.set_num_threads(1)
@@ -1005,25 +1005,20 @@ short_stories = {
 }
 
 
-def hop_picture(task, question, networks=networks, short_stories=short_stories):
+def hops_of(task, question, networks=networks, short_stories=short_stories):
     item = short_stories[task][question - 1]
     answers, weights = networks[task].answer([item])
-    answer = answers[0][0]
-    verdict = f"{answer}, correct" if answer == item.answer else f"{answer}, wrong: {item.answer}"
-    return plots.hops_picture(
-        item.story,
-        weights[0, 0],
-        item.question,
-        verdict,
-        f"Task {task}, question {question}",
-        item.facts,
-        correct=answer == item.answer,
+    answer, correct = answers[0][0], answers[0][0] == item.answer
+    verdict = f"{answer}, correct" if correct else f"{answer}, wrong: {item.answer}"
+    title = f"Task {task}, question {question}"
+    return charts.story(
+        item.story, weights[0, 0], item.question, verdict, title, facts=item.facts, correct=correct
     )
 
 
 # %% slideshow={"slide_type": "-"}
 explore(
-    hop_picture,
+    hops_of,
     alt="A test story with the attention weights of each hop over its sentences; the supporting facts are marked.",
     task={
         "16: what color is it?": 16,
@@ -1042,27 +1037,27 @@ explore(
 
 
 # %% tags=["hide-input"]
-def own_story_picture(story, question, networks=networks):
+def own_story(story, question, networks=networks):
     try:
         answered = answer_story(networks, story, question)
     except ValueError as problem:
-        return plots.message_picture(str(problem))
+        raise ReaderError(problem) from None
     note = f"The solver's answer: {answered.expected}."
     if answered.why:
         note = f"The story does not contain the answer: {answered.why} The network predicts a word all the same."
-    return plots.hops_picture(
+    return charts.story(
         answered.sentences,
         answered.weights,
         question,
         answered.answer,
         "Attention weights of your story",
-        answered.facts,
-        note,
+        facts=answered.facts,
+        note=note,
     )
 
 
 explore(
-    own_story_picture,
+    own_story,
     alt="Your story with the attention weights of each hop, the network's answer and the solver's.",
     story="\n".join(longer),
     question="What color is Lily?",

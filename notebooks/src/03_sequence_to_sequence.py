@@ -46,10 +46,10 @@ from utils.plots import lesson03 as pictures
 from utils.plots import show
 from utils.training import metrics, reach
 from utils.training import translation as training
-from utils.training.own_sentence import read_sentence, step_by_step
+from utils.training.own_sentence import decoding_steps, read_sentence
 from utils.training.skipgram import nearest_neighbors, train_skipgram
 from utils.training.translation import LESSON, pairs_and_words, restore, train_translation
-from utils.widgets import explore, stepper
+from utils.widgets import attention_view, decoding_view
 
 torch.manual_seed(3)
 torch.set_num_threads(1)
@@ -1087,85 +1087,35 @@ for row in (multiplicative, additive):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10 · Watch it decode
 #
-# Bars: attention weights of one step. Below: the most probable tokens.
-
-# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-trained_models = {score: restore(result) for score, result in results.items()}
-source = read_sentence(
-    "the european economic area of the important country is not dangerous", english
-)
-steps = step_by_step(trained_models["dot"], source)
-
-
-def frame(number, steps=steps, source=source):
-    generated = [step.token for step in steps[:number]]
-    current = steps[number]
-    return pictures.decoding_step(
-        [*source, "<eos>"],
-        current.weights,
-        generated,
-        current.candidates,
-        f"token {number + 1}: {current.token}",
-    )
-
-
-# %% slideshow={"slide_type": "-"}
-stepper(
-    frame,
-    len(steps),
-    alt="One decoding step: attention weights over the English tokens, the French so far, the most probable next tokens.",
-)
+# Step through a translation. Point at a generated token to see where the decoder attended.
 
 # %% [markdown]
-# ### Your sentence, your score
-#
-# Type a sentence and choose a score. *none* is the model without attention: try long sentences.
+# Type a sentence of your own. With the score *none*, the model without attention, try long sentences.
 
-
-# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-def own_sentence(sentence, score, word, models=trained_models):
-    try:
-        tokens = read_sentence(sentence, models[score].english)
-    except ValueError as problem:
-        return pictures.message(str(problem))
-    steps = step_by_step(models[score], tokens)
-    number = min(word, len(steps)) - 1
-    generated = [step.token for step in steps]
-    translation = join([token for token in generated if token != "<eos>"], "french")
-    current = steps[number]
-    return pictures.decoding_step(
-        [*tokens, "<eos>"], current.weights, generated[:number], current.candidates, translation
-    )
-
-
-# %%
-explore(
-    own_sentence,
-    alt="One step of the translation of your sentence with the chosen score.",
-    sentence="the old king who sees the black dogs does not sleep",
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+trained_models = {score: restore(result) for score, result in results.items()}
+decoding_view(
+    lambda text, score: decoding_steps(trained_models[score], text),
+    "the european economic area of the important country is not dangerous",
+    step=3,
     score=["dot", "multiplicative", "additive", "none"],
-    word=(1, 30, 1, 1),
 )
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def own_alignment(sentence, score, models=trained_models):
-    try:
-        tokens = read_sentence(sentence, models[score].english)
-    except ValueError as problem:
-        return pictures.message(str(problem))
+    tokens = read_sentence(sentence, models[score].english)
     ((translation, weights),) = models[score].translate_with_weights([tokens])
-    return pictures.alignment(
-        [*tokens, "<eos>"], [*translation, "<eos>"][: len(weights)], weights, title=f"{score} score"
-    )
+    target = [*translation, "<eos>"][: len(weights)]
+    return {"weights": weights, "target": target, "source": [*tokens, "<eos>"]}
 
 
-# %%
-explore(
+attention_view(
     own_alignment,
-    alt="The attention matrix of your sentence with the chosen score.",
     sentence="the happy german women and the strange men are not in the green garden",
     score=["dot", "multiplicative", "additive"],
+    title="The alignment of your sentence",
+    names=("French", "English"),
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}

@@ -46,13 +46,13 @@ from utils.build.results import Table, stored
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.models.positions import LearnedPositions, periods
-from utils.plots import figures, show
 from utils.plots import lesson04 as pictures
+from utils.plots import show
 from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import explore, mask_board, menu
+from utils.widgets import attention_view, charts, explore, lesson_charts, mask_board, menu
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -265,18 +265,17 @@ print(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def dk_figure(d_k, seed):
+def weights_at(d_k, seed):
     generator = torch.Generator().manual_seed(seed)
     query, keys = torch.randn(d_k, generator=generator), torch.randn(24, d_k, generator=generator)
-    raw = keys @ query
-    scaled = raw / d_k**0.5
-    return pictures.dk_picture(raw, scaled, raw.softmax(0), scaled.softmax(0), d_k)
+    return lesson_charts.scaled_weights(keys @ query, d_k)
 
 
 explore(
-    dk_figure,
+    weights_at,
     alt="Attention weights of one query over 24 random keys, with and without the division by the square root of d_k.",
-    d_k=[256, 4, 16, 64, 1024],
+    labels={"d_k": "d_k"},
+    d_k=menu([4, 16, 64, 256, 1024], start=256),
     seed=(0, 20, 1, 0),
 )
 
@@ -397,16 +396,17 @@ print(f"sinusoidal positions: accuracy {order_accuracy(with_sinusoids):.1%} (one
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def position_figure(length, dim):
-    return pictures.position_pattern(
-        sinusoidal_positions(length, dim),
-        "High frequencies on the left, low frequencies on the right",
+def position_pattern(length, dim):
+    title = "High frequencies on the left, low frequencies on the right"
+    return charts.heat(
+        sinusoidal_positions(length, dim), title, xlabel="component", ylabel="position"
     )
 
 
 explore(
-    position_figure,
+    position_pattern,
     alt="Sinusoidal positions as a heat map, a row for each position and a column for each component.",
+    page="positions",
     length=(8, 128, 8, 64),
     dim=menu([16, 32, 64], start=64),
 )
@@ -813,35 +813,19 @@ print("MultiheadAttention with `~mask`, zero after i: ", bool((by_module[0][~mas
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Paint a mask
 #
-# A mask is a directed graph. The right side shows, for two layers, which outputs change when *cat* is replaced, and the attention weights of
-# the second layer.
-
-# %% [markdown]
-# Click cells, paint, or choose a preset.
+# A mask is a directed graph. Click cells, paint, or choose a preset. On the right the graph is unrolled over two layers: orange is what changes when
+# *cat* is replaced.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 tokens = ["the", "cat", "sees", "the", "bird", "fly"]
-x = torch.randn(1, 6, 8)
-replaced = x.clone()
-replaced[0, 1] = torch.randn(8)  # another word instead of "cat"
+x = torch.randn(1, 6, 8).repeat(2, 1, 1)
+x[1, 1] = torch.randn(8)  # another word instead of "cat"
 layers = nn.ModuleList([SelfAttention(8, 8), SelfAttention(8, 8)]).requires_grad_(False)
 for parameter in layers.parameters():
     parameter.mul_(3)  # untrained attention is almost uniform; larger projections make it visible
-
-
-def respond(mask, x=x, replaced=replaced, layers=layers):
-    def encode(x):
-        for layer in layers:
-            x, weights = layer(x, mask)
-        return x, weights
-
-    with torch.no_grad():
-        (output, weights), (output_replaced, _) = encode(x), encode(replaced)
-    return {"changed": (output - output_replaced)[0].norm(dim=-1), "weights": weights[0]}
-
-
-title, compared = "which token may attend to which", "when “cat” becomes another word"
-mask_board(tokens, respond, start="causal", title=title, compared=compared)
+projections = [(layer.query.weight, layer.key.weight, layer.value.weight) for layer in layers]
+title = "Which token may attend to which?"
+mask_board(tokens, layers, x, projections=projections, start="causal", title=title)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for a mask in which *fly* depends on *cat* without attending to it: it takes a second layer and a token in between.
@@ -953,32 +937,30 @@ with torch.no_grad():
 loss = next_token_loss(logits, token_ids, torch.ones_like(token_ids).bool()).item()
 print(f"held-out loss of your model: {loss:.3f} nats")
 
-# %% [markdown]
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it attend to?
 #
-# The attention map of the first layer on held-out text:
+# The attention maps of both layers on held-out text.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-window, positions = corpus.held_out[:1, :24], torch.arange(24)
-with torch.no_grad():
-    _, attention_weights = model(window)
-layer1 = attention_weights[0][0]  # (24, 24)
+# %% [markdown]
+# Type a text of your own.
+
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+def attend_to_text(text):
+    token_ids = corpus.tokenizer.encode(text)
+    if (token_ids == 0).any():
+        raise ValueError("The text has a character that the model does not know.")
+    with torch.no_grad():
+        _, attention_weights = model(token_ids.unsqueeze(0))
+    return {"weights": torch.stack(attention_weights), "target": list(text)}  # (2, 1, n, n)
+
+
+window = corpus.tokenizer.decode(corpus.held_out[0, :24])
+layer1, positions = attend_to_text(window)["weights"][0, 0], torch.arange(24)
 distance = (layer1 * (positions.unsqueeze(1) - positions)).sum(-1).mean()
-characters = [
-    character.replace(" ", "␣").replace("\n", "⏎")
-    for character in corpus.tokenizer.decode(window[0])
-]
-show(
-    figures.heat_map(
-        layer1,
-        characters,
-        characters,
-        f"Here the first layer attends {distance:.1f} characters back on average",
-        row_axis="query",
-        column_axis="key",
-    ),
-    alt="Attention map of a trained causal language model on a held-out text: lower triangular, with most weight near the diagonal.",
-)
+print(f"here the first layer attends {distance:.1f} characters back on average")
+attention_view(attend_to_text, text=window, title="What the language model attends to")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compared with n-gram models

@@ -51,7 +51,7 @@ from utils.plots.lesson04 import order_bars
 from utils.plots.text import digits
 from utils.training import chains, depth, story_encoder
 from utils.training import heads as experiments
-from utils.widgets import heads_view, removal_board
+from utils.widgets import ablation_board, attention_view
 
 torch.manual_seed(5)
 torch.set_num_threads(1)
@@ -890,36 +890,45 @@ two_layers.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All layers and heads
 #
-# Point at a word to follow it through all heads. A click enlarges a map.
+# Point at a word to follow it through all heads. A click on a thumbnail enlarges it. Type a sentence with words of lesson 03.
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-heads_view(prediction["weights"], sentence, title="two layers, four heads", focus=1)
+def all_heads(sentence):
+    words = sentence.split()
+    return {
+        "weights": experiments.predict_forms(tagger, data, words)["weights"],  # (2, 4, n, n)
+        "target": words,
+    }
+
+
+attention_view(
+    all_heads, sentence=" ".join(sentence), focus=sentence[1], title="Two layers of four heads"
+)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Ablate heads
+#
+# Switch heads off and see which predictions change.
 
-# %% [markdown]
-# Switch heads off and see which words go wrong.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-
-
 def respond(head_mask):
-    ablated = experiments.predict_forms(tagger, data, sentence, head_mask)
-    rows = zip(sentence, ablated["forms"], prediction["forms"], ablated["ambiguous"], strict=True)
-    detail = [(word, form, form == whole) for word, form, whole, ambiguous in rows if ambiguous]
-    return {"accuracy": experiments.form_accuracy(tagger, data, head_mask), "detail": detail}
+    forms = experiments.predict_forms(tagger, data, sentence, head_mask)["forms"]
+    return {
+        "accuracy": experiments.form_accuracy(tagger, data, head_mask),
+        "predictions": forms,
+    }
 
 
-removal_board(
+ablation_board(
     respond,
-    2,
-    4,
-    title="which heads does it need?",
+    sentence,
     effect=effects[0],
-    chance=trained["baseline"],
-    chance_name="most frequent form",
-    what="of the words with several forms",
+    baseline=trained["baseline"],
+    baseline_name="most frequent form",
+    what="of the words with several forms correct",
+    title="Which heads does the model need?",
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}

@@ -54,7 +54,7 @@ from utils.plots import show
 from utils.plots.text import digits
 from utils.training import attention_roles, metrics, own_sentence, translation
 from utils.training import transformer as training
-from utils.widgets import beam_tree, explore, menu, translate_watch
+from utils.widgets import attention_view, beam_tree, decoding_view
 
 torch.manual_seed(6)
 torch.set_num_threads(1)
@@ -994,7 +994,7 @@ tree = beam_tree(
     lambda sentence, num_beams: own_sentence.search_tree(library_translator, sentence, num_beams),
     sentences,
     num_beams=2,
-    title="kept, dropped and best hypotheses",
+    title="Kept, dropped and best hypotheses",
 )
 tree
 
@@ -1016,15 +1016,14 @@ assert not all(step[0]["best"] for step in tree.tree())  # it did not always lea
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · What it learned
 #
-# Step through decoding: the candidate tokens, and the attention weights of every layer and head.
+# Type a sentence and step through its translation: the candidate tokens, and the cross-attention of every layer and head.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 head = library_translator.alignment_head  # the best on validation pairs
 aligning = {"layer": head.layer, "head": pictures.MEAN if head.head is None else head.head}
-translate_watch(
-    lambda text: own_sentence.watched(library_translator, text),
+decoding_view(
+    lambda text: own_sentence.decoding_steps(library_translator, text),
     "the old king who sees the black dogs does not sleep",
-    title="watch it translate",
     step=8,
     **aligning,
 )
@@ -1032,7 +1031,7 @@ translate_watch(
 # %% [markdown]
 # ### Cross-attention and the gold alignment
 #
-# Choose a layer and a head: do its cross-attention weights recover the gold links?
+# Select a layer and a head: do its cross-attention weights recover the gold links?
 
 # %% tags=["hide-input"]
 examples = {
@@ -1044,20 +1043,19 @@ attended = dict(
 )
 
 
-def against_gold(sentence, layer, head):
-    pair, links = attended[sentence], examples[sentence].links
-    cross = torch.stack(pair.weights.cross)
-    return pictures.gold_alignment(
-        pair.source, pair.target_out, cross, links, layer, head, "gold links outlined"
-    )
+def against_gold(sentence):
+    pair = attended[sentence]
+    weights = torch.stack(pair.weights.cross)  # (num_layers, num_heads, m, n)
+    links = examples[sentence].links
+    return {"weights": weights, "target": pair.target_out, "source": pair.source, "links": links}
 
 
-explore(
+attention_view(
     against_gold,
-    alt="Cross-attention of the chosen layer and head with the gold links outlined.",
     sentence=list(examples),
-    layer=menu(pictures.layer_choices(sizes["num_layers"]), start=aligning["layer"]),
-    head=menu(pictures.head_choices(sizes["num_heads"]), start=aligning["head"]),
+    title="Cross-attention and gold links",
+    names=("French", "English"),
+    **aligning,
 )
 
 # %% [markdown]

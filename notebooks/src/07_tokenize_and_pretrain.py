@@ -52,7 +52,7 @@ from utils.plots import show
 from utils.training import pretraining
 from utils.training.stored_encoder import stored_encoder
 from utils.training.trainer import IGNORE_INDEX
-from utils.widgets import fill_in, next_word
+from utils.widgets import fill_in, next_token
 
 torch.manual_seed(7)
 torch.set_num_threads(1)
@@ -764,13 +764,13 @@ for options in ({"temperature": 0.5}, {"temperature": 1.5}, {"temperature": 1.5,
     print(options, sample("Return the", **options), sep="\n    ")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-next_word(
+next_token(
     next_logits,
     corpus.tokenizer.tokens(range(len(corpus.tokenizer))),
     "Return the",
+    next_token_probs,
     temperature=0.7,
     eos_ids=[SEP_ID],
-    distribution=next_token_probs,
     title="Sample token by token",
 )
 

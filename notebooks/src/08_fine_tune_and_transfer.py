@@ -31,7 +31,6 @@
 # **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
-from collections import Counter
 from textwrap import shorten
 
 import torch
@@ -52,7 +51,7 @@ from utils.training import fine_tuning, real_tasks, word_senses
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.stored_encoder import stored_encoder
 from utils.training.trainer import linear_warmup_cosine
-from utils.widgets import heads_view
+from utils.widgets import attention_view
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -957,27 +956,29 @@ if minilm:
 # Which heads attend from *she* to the queen, its **antecedent**?
 
 # %% [markdown]
-# Try sentences of your own: change both strings.
+# Type sentences of your own.
+
 
 # %%
-sentence, pronoun = "The king met the queen when she was young.", "she"
+def all_heads(sentence):
+    hidden = minilm.hidden_states([sentence], need_weights=True)
+    weights = torch.stack(hidden.weights)[:, 0]  # (6, 12, n, n)
+    return {"weights": weights, "target": hidden.tokens[0]}
+
+
 view = None
 if minilm:
-    own = minilm.hidden_states([sentence], need_weights=True)
-    tokens, weights = own.tokens[0], torch.stack(own.weights)[:, 0]  # weights (6, 12, n, n)
-    query = tokens.index(pronoun)
-    favorites = Counter(tokens[key] for key in weights[:, :, query].argmax(-1).flatten())
-    print(
-        f"{pronoun!r} attends most to:",
-        *(f"{token} in {n}," for token, n in favorites.most_common()),
-        "of 72 heads",
+    view = attention_view(
+        all_heads,
+        sentence="The king met the queen when she was young.",
+        focus="she",
+        title="MiniLM, six layers of twelve heads",
     )
-    view = heads_view(weights, tokens, title="MiniLM, six layers of twelve heads", focus=query)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 view
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Twelve pairs differ only in *he* or *she*, which changes the antecedent. Twelve are **Winograd schemas**, where the meaning decides: *The dog left
 # the bone because it was tired*, or *rotten*. A head is correct if it gives the antecedent more weight than the other noun.
 

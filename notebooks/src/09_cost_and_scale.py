@@ -44,13 +44,14 @@ from utils.build.results import ranged, stored
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention, sparse_attention
 from utils.models.attention import MultiHeadAttention, causal_mask
+from utils.models.decoding import next_token_probs
 from utils.models.layers import SwiGLU
 from utils.models.pretrained import LLAMA, chat_prompt, load_smollm2
 from utils.plots import lesson09 as pictures
 from utils.plots import show
 from utils.plots.text import digits as rounded
 from utils.training import costs, digits, distributed, in_context, modifications, profiling, scaling
-from utils.widgets import explore, log_range, next_word
+from utils.widgets import explore, lesson_charts, log_range, next_token
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -329,7 +330,7 @@ same = torch.allclose(
 )
 print("with the identity as projection it is attention:", same)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
 show(
     pictures.cost_curves(
@@ -340,12 +341,12 @@ show(
     alt="Time and peak memory against length for fused, local, BigBird-like and Linformer-like attention, with exponents.",
 )
 
-# %% [markdown]
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How long is your text?
 #
 # A page has roughly 500 tokens, a novel roughly 150,000. Measured on a quiet machine: live times are noisy.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 measured = {
     kind: {
         "lengths": row["lengths"],
@@ -359,7 +360,7 @@ span = (256, 262144)
 
 
 def cost_of(length):
-    return pictures.cost_at_length(measured, length, span=span)
+    return lesson_charts.cost_at_length(measured, length, span)
 
 
 explore(
@@ -543,7 +544,7 @@ show(
 )
 print(scale.label)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 show(
     pictures.scaling_panels(
         {f"more {name}": sweep | sweep["with irreducible loss"] for name, sweep in sweeps.items()},
@@ -553,20 +554,19 @@ show(
 )
 print(scale.label)
 
-# %% [markdown]
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Choose a law
 #
 # The points already bend away from the straight line; extrapolated, the two laws differ by 0.13 nats. Which one predicted the larger model?
 
-# %% tags=["hide-input"]
 
-
-def scaling_view(against, irreducible):
-    return pictures.scaling_choice(sweeps, against, irreducible)
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+def scaling_law(against, irreducible):
+    return lesson_charts.scaling_law(sweeps, against, irreducible)
 
 
 explore(
-    scaling_view,
+    scaling_law,
     alt=lambda against, irreducible: pictures.scaling_words(sweeps, against, irreducible),
     labels={"against": "loss against", "irreducible": "with irreducible loss"},
     against=list(sweeps),
@@ -893,15 +893,15 @@ speed.table(
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 if smol:
-    view = next_word(
+    view = next_token(
         smol.responder(),
         smol.tokenizer.tokens(range(len(smol.tokenizer))),
         "The robot opened the door and",
+        next_token_probs,
         temperature=0.7,
         top_p=0.9,
         eos_ids=smol.eos_ids,
-        text_of=lambda prompt, generated: prompt + smol.tokenizer.decode(generated),
-        title="a published language model on the blocks of this course",
+        title="A published language model on the blocks of this course",
     )
 view if smol else None
 

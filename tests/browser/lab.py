@@ -19,17 +19,11 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from utils.build.lab import EXTENSIONS, SETTINGS
+from utils.build.lab import OPTIONS, START
 
 # Windowed notebooks keep only the visible cells in the page; here every output must be there to be seen.
 LAB_SETTINGS = {
-    **json.loads((SETTINGS / "overrides.json").read_text(encoding="utf-8")),  # as the course sets them
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
-    "@jupyterlab/apputils-extension/notification": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-        "doNotDisturbMode": True,
-    },
 }
 # JupyterLab's own complaints when a notebook is closed soon after its kernel started.
 NOT_OURS = ("Could not restore the debugger state", "Error: Canceled future for create_subshell_request")
@@ -106,20 +100,18 @@ class Lab:
 
     def __enter__(self):
         for name, values in LAB_SETTINGS.items():
-            path = self.folder / "settings" / f"{name.replace(':', '/')}.jupyterlab-settings"
+            path = self.folder / "settings" / f"{name}.jupyterlab-settings"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         command = [
-            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            *(sys.executable, "-c", START, "--no-browser", "--allow-root"),
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={urlsplit(self.address).port}",
             "--ServerApp.port_retries=0",
             f"--ServerApp.root_dir={self.files}",
             f"--IdentityProvider.token={self.token}",
-            "--LabApp.news_url=None",
-            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             "--LabApp.expose_app_in_browser=True",
-            f"--LabApp.extra_labextensions_path={EXTENSIONS}",
+            *OPTIONS,
         ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(

@@ -103,7 +103,7 @@ def test_a_lesson_page_has_all_exercises_with_closed_hints_and_solutions_and_all
         block = after.partition("</div></section>")[0].partition('class="exercise"')[0]
         assert len(re.findall(r"<summary>Hint \d", block)) == len(exercise.hints)
         assert '<details class="solution"><summary>Solution</summary>' in block
-    source = lesson.source.read_text(encoding="utf-8")
+    source = (paths.SOURCES / f"{lesson.name}.py").read_text(encoding="utf-8")
     assert re.findall(r'id="quiz-([\w-]+)"', page) == [
         name.replace(".", "-") for name in re.findall(r'quiz\("(.+?)"\)', source)
     ]

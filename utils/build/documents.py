@@ -39,8 +39,9 @@ def lessons_table() -> str:
         timing = timings.get(lesson.name)
         run = f"{timing['seconds']:.0f} s" if timing else "not measured yet"
         page = f"{url}/{lesson.name}.html" if url else f"notebooks/{lesson.name}.ipynb"
-        name = f"[{lesson.title}]({page})" if lesson.exists else lesson.title
-        rows.append((lesson.number, name, lesson.builds, MEASURED.get(lesson.name, ""), study, run))
+        rows.append(
+            (lesson.number, f"[{lesson.title}]({page})", lesson.builds, MEASURED.get(lesson.name, ""), study, run)
+        )
     return Table(("", "lesson", "what you build", "what you measure", "to study", "run time"), rows).markdown()
 
 

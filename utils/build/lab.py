@@ -1,21 +1,46 @@
-"""`make lab`: copy the student notebooks to work/ once, then open JupyterLab at lesson 00, reachable from this machine only."""
+"""`make lab`: copy the student notebooks to work/ once, then open JupyterLab at lesson 00, reachable from this machine only.
+
+One server per folder: a second `make lab` opens the one that is running.
+"""
 
 import argparse
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
+import webbrowser
 from pathlib import Path
 
 from utils.paths import ROOT, STUDENTS, WORK, has_home, write_whole
 
 PORTS_TO_TRY = 20
-# A notebook that is saved and opened again without running shows its widgets, not "model not found".
-SETTINGS = Path(__file__).with_name("lab_settings")
-# Saved pictures have their alt text.
-EXTENSIONS = Path(__file__).with_name("lab_extension")
+START_SECONDS, STOP_SECONDS = 180, 15
+FIRST_PAGE = "lab/tree/work/00_start_here.ipynb"
+# Of the test environment; without a course of nbgrader they add menus that lead nowhere, and a second to the start.
+SERVER_EXTENSIONS_OFF = (
+    "notebook",
+    *(
+        f"nbgrader.server_extensions.{name}"
+        for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
+    ),
+)
+# Without a validator of internationalized addresses that nobody needs here: its import takes longer than all others together.
+START = "import sys; sys.modules['rfc3987_syntax'] = None; from jupyterlab.labapp import main; main()"
+# lab_settings: no news popup, no dialog about a build, no menus of nbgrader, and saved notebooks keep their widgets;
+# lab_extension: saved pictures have their alt text.
+OPTIONS = (
+    f"--LabApp.app_settings_dir={Path(__file__).with_name('lab_settings')}",
+    f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab_extension')}",
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    f"--ServerApp.jpserver_extensions={dict.fromkeys(SERVER_EXTENSIONS_OFF, False)}",
+)
 
 # Notebooks of the first edition, whose exercises have been renumbered.
 MOVED = {
@@ -91,22 +116,105 @@ def free_port(wanted: int) -> int:
 
 def server_command(port: int, open_browser: bool = True) -> list[str]:
     """JupyterLab on the loopback address; its own random token stays on."""
-    command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
-    command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
-    command += [f"--LabApp.app_settings_dir={SETTINGS}", f"--LabApp.extra_labextensions_path={EXTENSIONS}"]
-    command += ["--LabApp.default_url=/lab/tree/work/00_start_here.ipynb"]
+    command = [sys.executable, "-c", START, "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", *OPTIONS]
+    command += [f"--LabApp.default_url=/{FIRST_PAGE}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # containers run as root, and only this machine reaches the loopback address
     return command if open_browser else [*command, "--no-browser"]
 
 
-def server_environment(work: Path = WORK) -> dict[str, str]:
-    """The current environment; without a home folder, HOME becomes a folder inside `work`."""
+def ensure_home(work: Path = WORK) -> str:
+    """Without a home folder, HOME becomes a folder inside `work`; returns a message for the student, or nothing."""
     if has_home():
-        return dict(os.environ)
+        return ""
     home = work / ".home"
     home.mkdir(exist_ok=True)
-    return os.environ | {"HOME": str(home)}
+    os.environ["HOME"] = str(home)
+    return "There is no writable home folder: JupyterLab stores its settings in work/.home."
+
+
+# --- the running server -----------------------------------------------------------------------------------------
+
+
+def running_server(port: int | None = None) -> Path | None:
+    """The runtime file of the server of this folder, if one answers; with `port`, only the one at that port."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
+        try:
+            server = json.loads(file.read_text(encoding="utf-8"))
+            if Path(server["root_dir"]).resolve() == ROOT and port in (None, server["port"]) and answers(server):
+                return file
+        except (OSError, ValueError, KeyError, TypeError):  # half written, or left behind by a server that crashed
+            continue
+    return None
+
+
+def answers(server: dict) -> bool:
+    """Whether the server of a runtime file still runs; another one that now has its port refuses its token."""
+    request = urllib.request.Request(
+        f"{server['url']}api/status", headers={"Authorization": f"token {server['token']}"}
+    )
+    try:
+        # No proxy: the environment may name one even for this machine.
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=5).close()
+    except urllib.error.HTTPError:
+        return not server["token"]  # it asks for a password instead
+    except OSError:
+        return False
+    return True
+
+
+def address(file: Path) -> str:
+    """The address of lesson 00 at the server of a runtime file."""
+    server = json.loads(file.read_text(encoding="utf-8"))
+    token = f"?token={server['token']}" if server["token"] else ""
+    return f"{server['url']}{FIRST_PAGE}{token}"
+
+
+def serve(port: int, open_browser: bool, log: Path) -> int:
+    """Run the server until Ctrl-C, and print its address; its own log goes to a file, and is shown if it fails."""
+    # Others on this machine must not read the log: it contains the token.
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        # In a session of its own: otherwise Ctrl-C would reach it too, and it would ask for confirmation in the log.
+        server = subprocess.Popen(
+            server_command(port, open_browser),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        until = time.monotonic() + START_SECONDS
+        while server.poll() is None and time.monotonic() < until:
+            if runtime_file := running_server(port):
+                print(f"The course runs at this address until you press Ctrl-C: {address(runtime_file)}", flush=True)
+                server.wait()
+                break
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        stop(server)
+    if server.returncode:
+        print(f"{log.read_text(encoding='utf-8', errors='replace')}\nJupyterLab failed: its log stands above.")
+    return server.returncode
+
+
+def stop(server: subprocess.Popen) -> None:
+    """Ask the server to end its kernels and itself; after a while, or after a second Ctrl-C, end it at once."""
+    server.terminate()
+    try:
+        server.wait(STOP_SECONDS)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        server.kill()
+        server.wait()
+
+
+def interrupt(*_) -> None:
+    raise KeyboardInterrupt
 
 
 def main() -> int:
@@ -115,23 +223,23 @@ def main() -> int:
     parser.add_argument("--no-browser", action="store_true")
     options = parser.parse_args()
     try:
-        for sentence in copy_once():
+        for sentence in filter(None, [*copy_once(), ensure_home()]):
             print(sentence)
-        environment = server_environment()
     except OSError as error:
         sys.exit(
             f"Your notebooks could not be copied to work/ ({error.strerror}): free some space, or copy the course to a folder "
             "where you can write files, and run `make lab` there."
         )
-    if environment.get("HOME") != os.environ.get("HOME"):
-        print("There is no writable home folder: JupyterLab stores its settings in work/.home.")
-    port = free_port(options.port)
-    if port != options.port:
-        print(f"Port {options.port} is in use, perhaps by another JupyterLab; this one uses {port}.")
-    try:
-        return subprocess.call(server_command(port, not options.no_browser), cwd=ROOT, env=environment)
-    except KeyboardInterrupt:
+    if runtime_file := running_server():
+        print(f"The course already runs at this address (File > Shut Down stops it): {address(runtime_file)}")
+        if not options.no_browser:
+            # The page that the server wrote for this: the command line of a browser would show the token to others.
+            webbrowser.open(runtime_file.with_name(f"{runtime_file.stem}-open.html").as_uri())
         return 0
+    for name in ("SIGTERM", "SIGHUP"):  # the end of the terminal is the end of the server
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), interrupt)
+    return serve(free_port(options.port), not options.no_browser, WORK / ".lab.log")
 
 
 if __name__ == "__main__":

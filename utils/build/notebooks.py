@@ -27,7 +27,6 @@ from utils.build.solutions import solutions_module
 from utils.build.source import SourceError, lecture_of, linked_to_site, read_source, student_of
 from utils.build.widget_pictures import add_pictures
 from utils.data.checksums import checksum
-from utils.exercises.solutions import HEADER
 from utils.exercises.timing import in_words, read_timings, record
 from utils.training import fingerprint
 
@@ -115,6 +114,8 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
     to_the_letter = [file for dotted, file in modules.items() if _DEFINITIONS.match(dotted)]
     reads = [shop.root / path for path in source.metadata.get("course", {}).get("reads", [])]
     results = [shop.root / "tests/benchmarks/results" / f"{result}.json" for result in _stored_results(code)]
+    # The progress board of a lecture shows the exercises of all lessons.
+    others = [shop.solutions(other) for other in shop.names()] if _shows_the_board(source) else []
     return fingerprint.digest(
         f"format {FORMAT}",
         shop.source(name).read_text(encoding="utf-8"),
@@ -122,22 +123,12 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
         *(f"{path.name} {checksum(path)}" for path in to_the_letter),
         *(f"{path.name} {checksum(path)}" for path in fingerprint.package_data(modules)),
         *(f"{path.name} {checksum(path)}" for path in reads),
-        *(f"{path.name} {checksum(path)}" for path in results if path.exists()),
+        *(f"{path.name} {checksum(path)}" for path in [*results, *others] if path.exists()),
         in_words(read_timings(shop.sources).get(name)),
-        *(_board_content(shop) if _shows_the_board(code) else ()),
     )[:32]
 
 
 _DEFINITIONS = re.compile(r"utils\.exercises\.(solutions\.)?lesson\d\d$")
-
-
-def _board_content(shop: Shop) -> list[str]:
-    """What the progress board shows of all lessons: names, and ids and titles of exercises."""
-    lines = []
-    for name in shop.names():
-        headers = HEADER.finditer(shop.source(name).read_text(encoding="utf-8"))
-        lines += [name, *(f"{header['id']} {header['title']}" for header in headers)]
-    return lines
 
 
 def _stored_results(code: str) -> list[str]:
@@ -147,10 +138,9 @@ def _stored_results(code: str) -> list[str]:
     return sorted({name.value for name in named if isinstance(name, ast.Constant)})
 
 
-def _shows_the_board(code: str) -> bool:
-    """Whether a lesson shows the progress board, and therefore depends on all lessons."""
-    tree = ast.parse(code)
-    return any(isinstance(node, ast.Name) and node.id in ("board", "progress") for node in ast.walk(tree))
+def _shows_the_board(source: NotebookNode) -> bool:
+    code = "\n".join(cell.source for cell in lecture_of(source).cells if cell.cell_type == "code")
+    return any(isinstance(node, ast.Name) and node.id == "board" for node in ast.walk(ast.parse(code)))
 
 
 # --- executing --------------------------------------------------------------------------------------------------
@@ -470,6 +460,8 @@ def _command(options: argparse.Namespace, shop: Shop = HERE) -> int:
         problems = [sentence for name in names for sentence in check_in_sync(name, shop)] + strays(shop)
         print("\n".join(problems) or "all notebooks are in sync with their sources")
         return 1 if problems else 0
+    for name in shop.names():  # first: the progress board of lesson 00 shows the exercises of all
+        _write_solutions(read_lesson(name, shop), name, shop)
     for name in names:
         if options.measure:
             measure(name, shop)

@@ -9,8 +9,12 @@ from html import escape
 from IPython.display import display
 
 
+def is_live() -> bool:
+    return os.environ.get("COURSE_LIVE") != "no"
+
+
 def display_live(shown, **options) -> None:
-    if os.environ.get("COURSE_LIVE") != "no":
+    if is_live():
         display(shown, **options)
 
 

@@ -102,7 +102,9 @@ def _record(event: dict) -> str:
     path = paths.progress_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS):
+        with FileLock(
+            path.with_name(f".{path.name}.lock"), timeout=LOCK_SECONDS
+        ):  # hidden from the student's list of files
             _append(path, event)
     except Timeout:
         return f"Progress was not saved: another program has locked {path} for {LOCK_SECONDS:g} seconds."

@@ -1,9 +1,6 @@
 """The lessons of the course. Exercises and quizzes of lesson NN stand in `lessonNN.py` beside this file."""
 
 from dataclasses import dataclass
-from pathlib import Path
-
-from utils.paths import SOURCES
 
 
 @dataclass(frozen=True)
@@ -14,14 +11,6 @@ class Lesson:
     question: str  # the question that it opens with
     builds: str  # what the student builds
     minutes: int  # time to work through it
-
-    @property
-    def source(self) -> Path:
-        return SOURCES / f"{self.name}.py"
-
-    @property
-    def exists(self) -> bool:
-        return self.source.exists()
 
 
 LESSONS = (

@@ -19,9 +19,10 @@ from utils.checks.renumbered import from_first_edition
 from utils.checks.stubs import is_stub, open_values, stub_methods
 from utils.checks.text import MARKS, WORDS, panel, paragraphs, preformatted
 from utils.exercises import solutions
+from utils.exercises.board import refresh_board
 from utils.exercises.edits import Mistake
 from utils.exercises.lessons import LESSONS
-from utils.exercises.solutions import solution_of
+from utils.exercises.solutions import Solution, solution_of
 
 PASSED, FAILED, NOT_ATTEMPTED = "passed", "failed", "not attempted"
 SECONDS = 8.0
@@ -122,8 +123,7 @@ def find(exercise_id: str) -> Exercise:
 def exercises_of(number: str) -> list[Exercise]:
     """The exercises of lesson "01" in their order."""
     load_lesson(number)
-    found = [item for item in _REGISTER.values() if item.lesson == number]
-    return sorted(found, key=lambda item: _order(item.id))
+    return sorted((item for item in _REGISTER.values() if item.lesson == number), key=lambda item: _order(item.id))
 
 
 def exercise_count(number: str) -> str:
@@ -246,6 +246,32 @@ def _attempted_class(item: Exercise, answer: type) -> tuple[str, str]:
 
 # What a check shows
 
+SECTIONS_NAMED = 3
+
+
+def used_by(solution: Solution) -> str:
+    """One sentence on what the answer now does in the lesson; empty if nothing below calls it."""
+    kinds: dict[str, str] = {}  # section: the most interesting thing that the answer does there
+    for kind in ("widget", "training loop", "figure", "code"):
+        sections = [section for caller, section in solution.callers if caller == kind]
+        kinds |= {section: kind for section in sections if section not in kinds}
+    if not kinds:
+        return ""
+    named, parts = list(kinds)[:SECTIONS_NAMED], []
+    for kind in dict.fromkeys(kinds[section] for section in named):
+        sections = [section for section in named if kinds[section] == kind]
+        plural = "s" * (len(sections) > 1 and kind != "code")
+        parts.append(
+            f"the {kind}{plural} {listed([f'in “{section}”' if section else 'below' for section in sections])}"
+        )
+    more = len(kinds) - len(named)
+    parts += [f"{more} more section{'s' * (more > 1)}"] if more else []
+    return f"Your `{solution.name}` is now used by {listed(parts)}."
+
+
+def listed(parts: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
 
 @dataclass
 class Result:
@@ -255,6 +281,7 @@ class Result:
     status: str
     message: str
     printed: str = ""
+    used: str = ""  # what now runs on an answer that passed
     trouble: str = ""  # one sentence when the progress could not be saved
     kind: str = "generic"  # of a failure: "specific" if the message names the misconception
 
@@ -267,14 +294,14 @@ class Result:
         return self.status == PASSED
 
     def __repr__(self) -> str:
-        lines = [f"{self.exercise.heading}: {WORDS[self.status]}", self.message]
+        lines = [f"{self.exercise.heading}: {WORDS[self.status]}", self.message, self.used]
         if self.printed.strip():
             lines += ["It printed", *(f"    {line}" for line in self.printed.rstrip().split("\n"))]
         return "\n".join(line for line in [*lines, self.trouble] if line)
 
     def to_html(self) -> str:
         heading = f"{MARKS[self.status]} {html.escape(self.exercise.heading)}: {WORDS[self.status]}"
-        content = f"<strong>{heading}</strong>{paragraphs(self.message)}"
+        content = f"<strong>{heading}</strong>{paragraphs(self.message)}{paragraphs(self.used)}"
         if self.printed.strip():
             content += f"{paragraphs('It printed')}{preformatted(self.printed.rstrip())}"
         return panel(self.status, content + paragraphs(self.trouble))
@@ -357,15 +384,21 @@ class Handle:
         """Judge the answer and remember the outcome."""
         result = grade(self.item.id, answer)
         result.trouble = progress.record_check(self.item.id, result.status)
+        refresh_board()
         return result
 
     def use(self, answer):
         """Show the check; return the answer if it passed and the course's own version otherwise."""
         from IPython.display import display
 
+        from utils.checks.live import is_live
+
         result = self.check(answer)
         if result.status == FAILED:
             result.message = f"{result.message}\n{GOES_ON}"
+        solution = solution_of(self.item.id)
+        if result.passed and solution and is_live():  # in a saved lecture, the answer is the course's
+            result.used = used_by(solution)
         display(result)
         if result.passed:
             return answer

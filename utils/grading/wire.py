@@ -48,6 +48,8 @@ def encode(value, depth: int = 0):
         return {"dict": [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]}
     if type(value) in (set, frozenset):
         return {"set": [encode(item, depth + 1) for item in value]}
+    if type(value) is torch.nn.Linear:
+        return {"linear": [encode(value.weight), encode(value.bias)]}
     return {"opaque": type(value).__name__}
 
 
@@ -79,7 +81,7 @@ def decode(coded, depth: int = 0):
     kind = next(iter(coded))
     try:
         return _DECODERS[kind](coded[kind], coded, depth + 1)
-    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise Broken(f"no value: {type(error).__name__}") from None
 
 
@@ -107,6 +109,15 @@ def _decode_array(content, coded):
     return array[()] if coded.get("scalar") else array
 
 
+def _decode_linear(content, depth: int) -> torch.nn.Linear:
+    weight, bias = _items(content, depth)
+    layer = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None, device="meta")  # draws no random numbers
+    layer.weight = torch.nn.Parameter(weight)
+    if bias is not None:
+        layer.bias = torch.nn.Parameter(bias)
+    return layer
+
+
 _DECODERS = {
     "int": lambda content, coded, depth: int(content[:4096], 16),
     "float": lambda content, coded, depth: float.fromhex(content),
@@ -117,5 +128,6 @@ _DECODERS = {
     "list": lambda content, coded, depth: _items(content, depth),
     "set": lambda content, coded, depth: set(_items(content, depth)),
     "dict": lambda content, coded, depth: {decode(key, depth): decode(item, depth) for key, item in content},
+    "linear": lambda content, coded, depth: _decode_linear(content, depth),
     "opaque": lambda content, coded, depth: Opaque(str(content)[:80]),
 }

@@ -4,9 +4,8 @@ Knows nothing of models or notebooks. Importing it sets the course's figure styl
 """
 
 from utils.plots.display import show
-from utils.plots.figures import weights_bars
 from utils.plots.style import figure_png, use_style
 
 use_style()
 
-__all__ = ["figure_png", "show", "weights_bars"]
+__all__ = ["figure_png", "show"]

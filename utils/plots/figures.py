@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, color_of, is_dark
+from utils.plots.style import DPI, FONT, SMALL, as_array, is_dark
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
 MIN_SCALE = 0.05  # the smallest effect drawn in full color: anything less is noise and stays pale
@@ -40,7 +40,6 @@ def checked_weights(weights, what="weights"):
 
 
 TITLE = 16
-TITLE_WIDTH = 8.0  # inches: a longer title gets a second line before it widens the figure
 
 # Titles and charts
 
@@ -72,41 +71,6 @@ def chart(title, width=9.5, height=4.7, rows=1, columns=1, **options):
     look = {"x": 0.12 / width, "ha": "left", "fontsize": TITLE, "fontweight": "bold", "parse_math": False}
     figure.suptitle(wrapped(title, width), **look)
     return figure, axes
-
-
-# Bars
-
-
-def bars(labels, values, title="", value_label="", colors="weights", limits=(0, 1.08), numbers=True, size=(WIDTH, 4.0)):
-    """Bars over labels. `values` is one list of numbers, or a dict {name: numbers}, one group of bars per label.
-
-    colors: one color or role for a single series, or a dict with one per name. The margins are fixed, for sliders.
-    """
-    series = values if isinstance(values, dict) else {"": values}
-    lines = title_lines(title, size[0])
-    top = 0.3 + 0.3 * lines + (0.3 if len(series) > 1 else 0)
-    height = size[1] + 0.3 * max(lines - 1, 0)  # a long title makes the figure taller, not the bars shorter
-    figure, axes = canvas(size[0], height, margins=(0.95, 0.2, 0.5, top))
-    width = 0.8 / len(series)
-    for index, (name, lengths) in enumerate(series.items()):
-        centers = np.arange(len(labels)) + (index - (len(series) - 1) / 2) * width
-        shade = color_of(colors[name] if isinstance(colors, dict) else colors)
-        drawn = axes.bar(centers, as_array(lengths), width * 0.94, label=name or None, color=shade)
-        if numbers:
-            axes.bar_label(drawn, [f"{length:.2f}" for length in as_array(lengths)], padding=2, fontsize=SMALL + 1)
-    axes.set_xticks(np.arange(len(labels)), labels)
-    axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=limits, ylabel=value_label)
-    axes.tick_params(axis="x", length=0)
-    write_title(figure, title)
-    if len(series) > 1:
-        look = {"borderaxespad": 0.1, "handlelength": 1.2, "ncols": len(series)}
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), **look)
-    return figure
-
-
-def weights_bars(labels, weights, title="", colors="weights"):
-    """A distribution over labels: bars from 0 to 1 whose sum is 1."""
-    return bars(labels, checked_weights(as_array(weights).reshape(-1)), title, "weight", colors)
 
 
 # Heat maps
@@ -143,98 +107,6 @@ def heat_map(
     bar = figure.colorbar(image, ax=axes, label=colour_label, aspect=25, pad=0.02)
     bar.outline.set_visible(False)
     return figure
-
-
-# Attention between two rows of tokens
-
-
-def attention_lines(source_tokens, target_tokens, weights, title, target_name, source_name, focus=None):
-    """Two rows of tokens and a line for every weight: target tokens above attend to source tokens below.
-
-    weights (targets, sources). `focus` is the index of one target token: its lines stand out and carry numbers.
-    """
-    upper, upper_width = _row_centers(target_tokens)
-    lower, lower_width = _row_centers(source_tokens)
-    span = max(upper_width, lower_width)
-    if source_tokens != target_tokens:
-        upper, lower = upper * span / upper_width, lower * span / lower_width
-    left = max(text_inches(name, SMALL + 1) for name in (target_name, source_name)) + 0.35
-    width = max(6.0, left + span + 0.3, min(TITLE_WIDTH, text_inches(title, TITLE) * 1.08 + 0.4))
-    size = (width, 2.8 + 0.32 * title_lines(title, width) + (0.3 if focus is not None else 0))
-    figure, axes = canvas(*size, margins=(left, 0.2, 0.1, 0.1 + 0.32 * title_lines(title, size[0])))
-    axes.set(xlim=(0, size[0] - left - 0.2), ylim=(-0.5 if focus is not None else -0.25, 1.25))
-    axes.axis("off")
-    _draw_lines(axes, upper, lower, weights, focus)
-    _draw_tokens(axes, target_tokens, upper, 1.0, COLORS["query"], focus)
-    _draw_tokens(axes, source_tokens, lower, 0.0, COLORS["key"], None)
-    if focus is not None:
-        for x, weight in zip(lower, weights[focus], strict=True):
-            axes.text(x, -0.36, weight_text(weight), ha="center", va="center", fontsize=SMALL + 1)
-    for name, height in ((target_name, 1.0), (source_name, 0.0)):
-        axes.text(-0.15, height, name, ha="right", va="center", fontsize=SMALL + 1, color=GREY)
-    write_title(figure, title)
-    return figure
-
-
-def weight_text(weight):
-    """Distinguishes a masked weight, exactly 0, from a small one."""
-    return "0" if weight == 0 else "<0.01" if weight < 0.005 else f"{weight:.2f}"
-
-
-def token_widths(tokens):
-    return [max(0.62, text_inches(token, FONT) + 0.34) for token in tokens]
-
-
-def row_inches(tokens):
-    """Width of a row of tokens in `attention_lines`."""
-    return float(sum(token_widths(tokens)))
-
-
-def _row_centers(tokens):
-    """Centers of the tokens in inches, and the width of the row."""
-    widths = token_widths(tokens)
-    ends = np.cumsum(widths)
-    return ends - np.array(widths) / 2, float(ends[-1])
-
-
-def _draw_lines(axes, upper, lower, weights, focus):
-    for (target, source), weight in np.ndenumerate(weights):
-        chosen = focus is None or target == focus
-        if weight < min(0.004, 0.5 / len(lower)):  # negligible, even among many keys
-            continue
-        axes.plot(
-            [upper[target], lower[source]],
-            [0.86, 0.14],
-            color=COLORS["query"] if chosen else GREY,
-            alpha=_line_alpha(weight, weights[target].max(), focus is not None, chosen),
-            linewidth=float(0.8 + 6 * weight),
-            solid_capstyle="round",
-        )
-
-
-def _line_alpha(weight, largest, with_focus, chosen):
-    """Relative to the largest weight of the row for the token in focus, whose weights may all be small."""
-    if not with_focus:
-        return float(0.12 + 0.83 * weight)
-    return float(0.3 + 0.65 * weight / largest) if chosen else float(0.25 * weight)
-
-
-def _draw_tokens(axes, tokens, centers, height, edge, focus):
-    for index, (token, x) in enumerate(zip(tokens, centers, strict=True)):
-        axes.text(
-            x,
-            height,
-            token,
-            ha="center",
-            va="center",
-            fontsize=FONT,
-            bbox={
-                "boxstyle": "round,pad=0.28",
-                "facecolor": "#DCEBF5" if index == focus else "white",
-                "edgecolor": edge,
-                "linewidth": 2.6 if index == focus else 1.4,
-            },
-        )
 
 
 def effect_colors(effect):

@@ -94,27 +94,6 @@ def cosine_histograms(cosines):
     return figure
 
 
-def regression_fit(x, y, grid, truth, prediction, query, weights):
-    """The known points, the true curve and the prediction; below, the attention weights of one query."""
-    figure, (above, below) = canvas(
-        9, 5.4, rows=2, margins=(0.8, 0.2, 0.7, 0.95), gaps=(0, 0.2), sharex=True, height_ratios=(3, 1)
-    )
-    x, y, weights = as_array(x), as_array(y), as_array(weights)
-    above.plot(as_array(grid), as_array(truth), color=GREY, linestyle="--", linewidth=2, label="true curve")
-    above.plot(as_array(grid), as_array(prediction), color=COLORS["output"], label="prediction")
-    above.scatter(x, y, s=22, color=COLORS["value"], zorder=3, label="known points")
-    above.set(ylabel="y", ylim=(-1.3, 3.6))
-    below.vlines(x, 0, weights, color=COLORS["weights"], linewidth=2.5)
-    below.set(xlabel="x", ylabel="weight", ylim=(0, max(0.1, 1.1 * weights.max())))
-    for axis in (above, below):
-        axis.axvline(query, color=COLORS["query"], linewidth=1.5, alpha=0.6)
-    above.legend(loc="lower right", ncol=3, columnspacing=1.2, handlelength=1.4, bbox_to_anchor=(1, 0.99))
-    most = np.searchsorted(np.cumsum(np.sort(weights)[::-1]), 0.9 * weights.sum()) + 1
-    points = "1 point carries" if most == 1 else f"{most} of {len(x)} points carry"
-    headline(figure, f"at the blue line {points} 90 % of the weight")
-    return figure
-
-
 def bandwidth_training(leaky, left_out, noise):
     """Bandwidth and training error over the steps, every seed a line: with and without leave-one-out."""
     figure, axes = canvas(10, 4.2, columns=2, margins=(0.85, 0.2, 0.7, 0.7), gaps=(1.0, 0))

@@ -1,7 +1,5 @@
 """The figures and tables of lesson 02: arrays and strings in, a figure or the head and rows of a table out."""
 
-import textwrap
-
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.patches import Rectangle
@@ -21,74 +19,51 @@ from utils.plots.style import (
     canvas,
     is_dark,
 )
-from utils.plots.text import inches, shortened
+from utils.plots.text import inches
 
 ROW, CELL = 0.36, 1.0  # inches
-MANY = 20  # rows from which on they stand closer together
-MAX_CHARACTERS = 60  # characters of a sentence
 
 
 def bold_inches(text):
     return inches(text, 14, "bold")
 
 
-def hops_picture(sentences, weights, question="", answer="", title="", facts=(), note="", *, correct=None):
+def hops_picture(sentences, weights, question, answer, title, facts):
     """Attention weights over a story: a row for each sentence, a column for each hop; a dot marks supporting facts.
 
-    weights (hops, n) for n sentences; `facts` are indices of sentences; `note` is a sentence below all; `correct`, where
-    known, gives the answer its color.
+    weights (hops, n) for n sentences; `facts` are indices of sentences.
     """
     weights = as_array(weights)
     hops, n = weights.shape
-    sentences, question = (
-        [shortened(sentence, MAX_CHARACTERS) for sentence in sentences],
-        shortened(question, MAX_CHARACTERS),
-    )
-    row = ROW if n <= MANY else 0.24
     text = max(3.0, 0.1 + max(map(bold_inches, [*sentences, question])))
     width = max(text + CELL * hops + 0.8, inches(title, 16, "bold") + 0.4, text + bold_inches(answer) + 0.7)
-    note = textwrap.wrap(note, int(width / 0.1))
     # Title and legend stand over the story, question and answer below it.
-    first, below = 1.15, 0.55 if question else 0.1
-    height = first + row * n + below + 0.26 * len(note) + 0.1
+    first = 1.15
+    height = first + ROW * n + 0.65
     figure, axes = canvas(width, height, margins=(0.1, 0.1, 0.1, 0.1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     plain = {"va": "center", "parse_math": False}
     axes.text(0.1, 0.3, title, fontsize=16, fontweight="bold", **plain)
-    if facts:
-        axes.plot([0.2], [first - 0.22], "o", color=COLORS["output"], markersize=8)
-        axes.text(0.4, first - 0.22, "supporting fact", fontsize=SMALL, color=GREY, **plain)
+    axes.plot([0.2], [first - 0.22], "o", color=COLORS["output"], markersize=8)
+    axes.text(0.4, first - 0.22, "supporting fact", fontsize=SMALL, color=GREY, **plain)
     for hop in range(hops):
         middle = text + 0.5 + CELL * (hop + 0.5)
         axes.text(middle, first - 0.22, f"hop {hop + 1}", ha="center", fontsize=13, **plain)
     shades = colormaps[WEIGHTS_MAP]
     for index, sentence in enumerate(sentences):
-        y = first + row * index
+        y = first + ROW * index
         if index in facts:
-            axes.plot([0.2], [y + row / 2], "o", color=COLORS["output"], markersize=8)
-        axes.text(0.4, y + row / 2, sentence, fontsize=13, fontweight="bold" if index in facts else "normal", **plain)
+            axes.plot([0.2], [y + ROW / 2], "o", color=COLORS["output"], markersize=8)
+        axes.text(0.4, y + ROW / 2, sentence, fontsize=13, fontweight="bold" if index in facts else "normal", **plain)
         for hop in range(hops):
             weight, left = weights[hop, index], text + 0.5 + CELL * hop
-            axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, row - 0.06, facecolor=shades(weight)))
+            axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, ROW - 0.06, facecolor=shades(weight)))
             ink = "white" if is_dark(shades(weight)) else BLACK
-            axes.text(left + CELL / 2, y + row / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
-    if question:
-        y = first + row * n + 0.3
-        shade = {None: COLORS["output"], True: GREEN, False: RED}[correct]
-        axes.text(0.4, y, question, fontsize=14, color=COLORS["query"], fontweight="bold", **plain)
-        axes.text(text + 0.5, y, answer, fontsize=14, color=shade, fontweight="bold", **plain)
-    if note:
-        axes.text(0.4, height - 0.1, "\n".join(note), va="bottom", fontsize=SMALL, color=GREY, parse_math=False)
-    return figure
-
-
-def message_picture(message, width=9.0):
-    """A sentence in place of a picture, for input that cannot be shown."""
-    lines = textwrap.wrap(message, 74)
-    figure, axes = canvas(width, 0.6 + 0.32 * len(lines), margins=(0.1, 0.1, 0.1, 0.1))
-    axes.axis("off")
-    axes.text(0.01, 0.5, "\n".join(lines), va="center", fontsize=14, transform=axes.transAxes, parse_math=False)
+            axes.text(left + CELL / 2, y + ROW / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
+    y = first + ROW * n + 0.3
+    axes.text(0.4, y, question, fontsize=14, color=COLORS["query"], fontweight="bold", **plain)
+    axes.text(text + 0.5, y, answer, fontsize=14, color=COLORS["output"], fontweight="bold", **plain)
     return figure
 
 

@@ -7,7 +7,6 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from utils.plots.figures import chart, signed, write_title
-from utils.plots.lesson02 import message_picture as message  # noqa: F401
 from utils.plots.parts import (
     LABEL,
     LOOKS,
@@ -17,7 +16,6 @@ from utils.plots.parts import (
     draw_box,
     draw_lines,
     name_lines,
-    percent,
     plain_ticks,
     sheet,
     short,
@@ -27,7 +25,6 @@ from utils.plots.parts import (
 from utils.plots.style import (
     BLACK,
     BLUE,
-    COLORS,
     FONT,
     GREY,
     PALE,
@@ -256,119 +253,3 @@ def _write_weights(axes, weights):
     for (row, column), weight in np.ndenumerate(weights):
         if weight >= WRITTEN_FROM:
             write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if is_dark(shades(weight)) else BLACK)
-
-
-# One step of decoding
-
-STEP_WIDTH, MARGIN = 11.0, 1.25  # inches; the margin holds the names of the rows
-ROOM = STEP_WIDTH - MARGIN - 0.15
-WORD_ROW = 0.46
-START = "<bos>"  # shown before the first token is generated
-
-
-def decoding_step(source, weights, generated, candidates, title=""):
-    """One decoding step: attention weights over the source, the tokens generated so far, the most probable next tokens.
-
-    weights (source tokens,); None without attention. The last token in `generated` is the decoder's input. candidates: up
-    to five (token, probability), the most probable first.
-    """
-    source, generated = [short(word) for word in source], [short(word) for word in generated]
-    weights = None if weights is None else as_array(weights)
-    candidates = [(short(word), float(probability)) for word, probability in candidates]
-    rows, generated_rows = even_rows(source), in_rows(generated or [START])
-    bar = 0.0 if weights is None else 1.0 if len(rows) == 1 else 0.7
-    source_height = len(rows) * (bar + (0.28 if bar else 0) + WORD_ROW) + (0.75 if weights is None else 0)
-    generated_height = WORD_ROW * max(_rows_to_keep(source), len(generated_rows))
-    top = top_of(title, STEP_WIDTH)
-    height = top + source_height + generated_height + 0.4 * len(candidates) + 0.6
-    figure, axes = sheet(STEP_WIDTH, height)
-    _draw_source(axes, rows, source, weights, height - top, bar)
-    y = height - top - source_height - 0.2
-    _draw_generated(axes, generated_rows, generated, y)
-    _draw_candidates(axes, candidates, y - generated_height - 0.2)
-    write_title(figure, title)
-    return figure
-
-
-def word_width(word):
-    return max(0.5, inches(word, FONT) + 0.18)
-
-
-def in_rows(words, room=ROOM):
-    """Rows of (index, center, width) in inches that hold all the words in order, each row at most `room` wide."""
-    rows, left = [[]], 0.0
-    for index, word in enumerate(words):
-        width = word_width(word)
-        if rows[-1] and left + width > room:
-            rows.append([])
-            left = 0.0
-        rows[-1].append((index, MARGIN + left + width / 2, width))
-        left += width
-    return rows
-
-
-def even_rows(words):
-    """As few rows as `in_rows` has, but of about the same width: no last word alone in a row of its own."""
-    rows = in_rows(words)
-    rooms = np.linspace(sum(map(word_width, words)) / len(rows), ROOM, 20)
-    return next((tried for tried in (in_rows(words, room) for room in rooms) if len(tried) == len(rows)), rows)
-
-
-def _rows_to_keep(source):
-    """Rows kept free for a translation a little longer than its source, so the picture does not jump from step to step."""
-    return int(np.ceil(1.15 * sum(map(word_width, source)) / ROOM))
-
-
-def _draw_source(axes, rows, source, weights, y, bar):
-    """The source from y downwards: over each token a bar as high as its weight; without attention, the final state below."""
-    y += WORD_ROW / 2
-    for number, row in enumerate(rows):
-        y -= bar + (0.28 if bar else 0) + WORD_ROW
-        if number == 0:
-            write(axes, 0.15, y, "source", LABEL, ha="left", color=GREY)
-        for index, x, width in row:
-            largest = weights is not None and weights[index] == weights.max()
-            write(axes, x, y, source[index], FONT, fontweight="bold" if largest else "normal")
-            if weights is not None:
-                _draw_weight(axes, x, y + 0.2, min(width - 0.14, 0.5), bar, weights[index])
-    if weights is None:
-        _, x, _ = rows[-1][-1]
-        text = "only the final state"
-        width = inches(text, FONT) + 0.4
-        middle = min(max(x, MARGIN + width / 2), STEP_WIDTH - 0.15 - width / 2)
-        draw_arrow(axes, (x, y - 0.16), (x, y - 0.5), RED)
-        draw_box(axes, middle, y - 0.7, width, 0.4, text, PALE_RED, RED)
-
-
-def _draw_weight(axes, x, base, width, bar, weight):
-    """A bar in front of the pale bar that a weight of 1 would have."""
-    axes.add_patch(Rectangle((x - width / 2, base), width, bar, facecolor="#F0F0F0"))
-    axes.add_patch(Rectangle((x - width / 2, base), width, bar * weight, facecolor=COLORS["weights"]))
-    if weight >= WRITTEN_FROM:
-        write(axes, x, base + bar + 0.03, f"{weight:.2f}", SMALL, va="bottom")
-
-
-def _draw_generated(axes, rows, generated, y):
-    """The translation so far, with the decoder's input framed: its last token, at first BOS."""
-    write(axes, 0.15, y - WORD_ROW / 2, "generated", LABEL, ha="left", color=GREY)
-    words = generated or [START]
-    for number, row in enumerate(rows):
-        for index, x, width in row:
-            height = y - WORD_ROW * (number + 0.5)
-            if index == len(words) - 1:
-                draw_box(axes, x, height, width - 0.04, 0.36, words[index], PALE_BLUE, BLUE)
-            else:
-                write(axes, x, height, words[index], FONT)
-
-
-def _draw_candidates(axes, candidates, y):
-    """A horizontal bar for each candidate; the first, which greedy decoding takes, in the color of outputs."""
-    write(axes, 0.15, y - 0.2, "next token", LABEL, ha="left", color=GREY)
-    left = MARGIN + max(1.6, max(inches(word, FONT, "bold") for word, _ in candidates) + 0.15)
-    full = STEP_WIDTH - left - 0.9
-    for number, (word, probability) in enumerate(candidates):
-        height, first = y - 0.4 * number - 0.2, number == 0
-        write(axes, left - 0.12, height, word, FONT, ha="right", fontweight="bold" if first else "normal")
-        shade = COLORS["output"] if first else "#B5B5B5"
-        axes.add_patch(Rectangle((left, height - 0.14), full * probability, 0.28, facecolor=shade))
-        write(axes, left + full * probability + 0.08, height, percent(probability), LABEL, ha="left")

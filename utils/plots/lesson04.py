@@ -16,16 +16,14 @@ from utils.plots.parts import (
     draw_lines,
     name_lines,
     only_rows,
-    percent,
     plain_ticks,
     sheet,
     top_of,
     write,
 )
-from utils.plots.style import BLUE, COLORS, FONT, GREY, PALE, RED, as_array, canvas
+from utils.plots.style import BLUE, COLORS, FONT, GREY, PALE, RED, as_array
 from utils.plots.text import inches
 
-POSITIONS_MAP = "RdBu_r"  # two colors that every reader tells apart, white at 0
 WIDEST = 12.0  # inches: what fits a slide
 RAW, SCALED = (RED, "s", "--"), (BLUE, "o", "-")
 
@@ -117,59 +115,7 @@ def scaling(dims, raw, scaled):
     return figure
 
 
-def dk_picture(scores_raw, scores_scaled, weights_raw, weights_scaled, d_k):
-    """Attention weights of one query over n keys, in descending order, from unscaled and from scaled scores.
-
-    All four (n,). The axes are the same for every d_k, so a slider can move it.
-    """
-    scores = [as_array(scores_raw), as_array(scores_scaled)]
-    weights = [as_array(weights_raw), as_array(weights_scaled)]
-    largest = [percent(row.max()) for row in weights]
-    title = f"d_k = {d_k}: the largest weight is {largest[0]} without scaling and {largest[1]} with it"
-    top = top_of(title, 11.0) + 0.75
-    figure, axes = canvas(11.0, 3.9 + top, columns=2, margins=(0.9, 0.25, 0.75, top), gaps=(0.55, 0))
-    count = len(scores[0])
-    names = ("unscaled scores", "scores divided by √d_k")
-    for panel, name, score_row, weight_row, style in zip(axes, names, scores, weights, (RAW, SCALED), strict=True):
-        hatch = {"hatch": "///", "edgecolor": "white"} if style is RAW else {}
-        panel.bar(np.arange(1, count + 1), np.sort(weight_row)[::-1], 0.85, color=style[0], linewidth=0, **hatch)
-        panel.set(xlim=(0.4, count + 0.6), ylim=(0, 1), xlabel="keys, by weight")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
-        entropy = f"entropy {entropy_of(weight_row):.2f} of {np.log(count):.2f} nats"
-        panel.set_title(f"{name}\n{entropy}", fontsize=FONT, fontweight="normal", loc="left", pad=8)
-        words = f"scores from {signed(score_row.min(), 1)}\nto {signed(score_row.max(), 1)}"
-        # A white background: a single bar may be as tall as the panel.
-        text_style = {
-            "color": GREY,
-            "transform": panel.transAxes,
-            "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 2},
-        }
-        write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", **text_style)
-    axes[0].set_ylabel("attention weight")
-    write_title(figure, title)
-    return figure
-
-
-def entropy_of(weights):
-    """Entropy in nats; a weight of 0 adds nothing."""
-    positive = weights[weights > 0]
-    return max(0.0, float(-(positive * np.log(positive)).sum()))
-
-
 # Positions
-
-
-def position_pattern(positions, title):
-    """Position vectors (positions, components) as colors, one row for each position, from -1 to 1, white at 0."""
-    figure, axes = chart(title, 9.5, 5.8)
-    image = axes.imshow(as_array(positions), cmap=POSITIONS_MAP, vmin=-1, vmax=1, aspect="auto")
-    axes.set(xlabel="component", ylabel="position")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True, nbins=9))
-    axes.grid(False)
-    bar = figure.colorbar(image, ax=axes, ticks=[-1, 0, 1], aspect=25, pad=0.02)
-    bar.outline.set_visible(False)
-    return figure
 
 
 def offset_products(products, title):

@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.patches import Circle, Rectangle
 
 from utils.plots.figures import chart, write_title
-from utils.plots.lesson03 import alignment
 from utils.plots.parts import (
     LABEL,
     LOOKS,
@@ -17,7 +16,6 @@ from utils.plots.parts import (
     draw_lines,
     draw_strong_arrow,
     only_rows,
-    percent,
     plain_ticks,
     sheet,
     top_of,
@@ -448,7 +446,7 @@ def three_attentions(source, target_in, encoder, decoder, cross, title, names, t
     return figure
 
 
-# Cross-attention against the gold alignment
+# One of several attention maps
 
 MEAN = -1  # instead of a layer or a head: the mean of all
 
@@ -481,24 +479,3 @@ def map_name(num_layers, num_heads, layer=MEAN, head=MEAN):
     where = "" if num_layers == 1 else f"mean of {num_layers} layers" if layer == MEAN else f"layer {layer + 1}"
     who = "" if num_heads == 1 else f"mean of {num_heads} heads" if head == MEAN else f"head {head + 1}"
     return ", ".join(part for part in (where, who) if part)
-
-
-def gold_share(weights, links):
-    """Fraction of the attention weight (m, n) on gold links, over the target tokens that have links, from 0 to 1.
-
-    links: (source position, target position).
-    """
-    rows = sorted({target for _, target in links})
-    return float(sum(weights[target, source] for source, target in set(links)) / weights[rows].sum())
-
-
-def gold_alignment(source, target, weights, links, layer, head, title):
-    """The cross-attention of one layer and head, or of their mean, as a map with the gold links outlined.
-
-    weights (num_layers, num_heads, m, n), rows sum to 1. links: (source, target) positions from 0. After the title come
-    the name of the map and the share of the weight on gold links.
-    """
-    matrix = chosen_map(weights, layer, head)
-    which = map_name(*np.shape(weights)[:2], layer, head)
-    share = percent(gold_share(matrix, [tuple(link) for link in links]))
-    return alignment(source, target, matrix, links, f"{title}, {which}: {share} of the weight is on gold links")

@@ -33,7 +33,6 @@ from utils.plots.style import (
     WEIGHTS_MAP,
     WIDEST,
     as_array,
-    canvas,
     is_dark,
 )
 from utils.plots.text import inches
@@ -115,57 +114,24 @@ def cost_at(x, y, length):
     return float(np.exp(y[-1] + slope * (target - x[-1]))), False
 
 
-def cost_at_length(curves, length, span):
-    """Time and peak memory of each kind at one length, on logarithmic axes with fixed limits.
+def costs_at(curves, quantity, length):
+    """[(cost in the unit of the axis, cost as text, whether it is interpolated)] of each kind at one length.
 
-    curves: as in `cost_curves`. A hollow dot is extrapolated. span: (shortest, longest) length of the widget, which sets the
-    limits of the axes.
+    curves: as in `cost_curves`. quantity: "time" or "memory".
     """
-    length = round(float(length))
-    left = 0.3 + max(inches(kind, FONT) for kind in curves)
-    title = f"cost of a sequence of {length:,} tokens"
-    top = top_of(title, WIDEST) + 0.25
-    height = top + 0.56 * len(curves) + 1.3
-    margins = (left, 0.35, 1.1, top)
-    figure, axes = canvas(WIDEST, height, columns=2, margins=margins, gaps=(0.5, 0), sharey=True)
-    for panel, (x_key, y_key, unit, xlabel, as_text) in zip(axes, QUANTITIES.values(), strict=True):
-        rows = {kind: (as_array(costs[x_key]), as_array(costs[y_key])) for kind, costs in curves.items()}
-        ends = [cost_at(*row, end)[0] / unit for row in rows.values() for end in span]
-        least, most = min(ends), max(ends)
-        limits = (
-            least / (most / least) ** 0.05,
-            most * (most / least) ** 0.36,
-        )  # room behind the last dot for its number
-        for y, (row, (shade, marker, _)) in enumerate(zip(rows.values(), LOOKS, strict=False)):
-            cost, measured = cost_at(*row, length)
-            panel.plot([limits[0], cost / unit], [y] * 2, color=shade, linewidth=5, alpha=0.3)
-            look = {"markerfacecolor": shade if measured else "white", "markeredgewidth": 2.4, "markersize": 12}
-            panel.plot([cost / unit], [y], marker, color=shade, zorder=3, **look)
-            spot = {"textcoords": "offset points", "va": "center", "fontsize": FONT, "fontweight": "bold"}
-            panel.annotate(as_text(cost), (cost / unit, y), (11, 0), **spot)
-        panel.set(xscale="log", xlim=limits, xlabel=xlabel)
-        panel.xaxis.set_major_locator(LogLocator(numticks=5))
-        panel.xaxis.set_minor_locator(NullLocator())
-        panel.xaxis.set_major_formatter(thousands)
-        panel.grid(True, axis="x")
-    only_rows(axes[0], list(curves))
-    axes[1].tick_params(axis="y", length=0)
-    words = "hollow: extrapolated beyond the measured lengths"
-    figure.text(left / WIDEST, 0.2 / height, words, fontsize=SMALL, color=GREY, ha="left", va="center")
-    write_title(figure, title)
-    return figure
+    x_key, y_key, unit, _, as_text = QUANTITIES[quantity]
+    costs = [cost_at(as_array(curve[x_key]), as_array(curve[y_key]), length) for curve in curves.values()]
+    return [(cost / unit, as_text(cost), interpolated) for cost, interpolated in costs]
 
 
 def cost_words(curves, length):
-    """`cost_at_length` in one sentence: the alt text of the widget."""
-    parts = []
-    for kind, costs in curves.items():
-        values = []
-        for x_key, y_key, *_, as_text in QUANTITIES.values():
-            cost, measured = cost_at(as_array(costs[x_key]), as_array(costs[y_key]), float(length))
-            values.append(as_text(cost) + ("" if measured else " (extrapolated)"))
-        parts.append(f"{kind} {values[0]} and {values[1]}")
-    return f"Time and peak memory at {round(float(length)):,} tokens: {'; '.join(parts)}."
+    """`costs_at` in one sentence: the alt text of the widget."""
+    texts = [
+        [text + ("" if interpolated else " (extrapolated)") for _, text, interpolated in costs_at(curves, name, length)]
+        for name in QUANTITIES
+    ]
+    parts = [f"{kind} {time} and {memory}" for kind, time, memory in zip(curves, *texts, strict=True)]
+    return f"Time and peak memory at {float(f'{length:.3g}'):,.0f} tokens: {'; '.join(parts)}."
 
 
 # Attention patterns
@@ -238,17 +204,16 @@ def accuracy_by_distance(bands, curves, title, chance, reach):
 # Scaling
 
 
-def scaling_curve(x, losses, title, law, held_out, *, xlabel="parameters", limits=None):
+def scaling_curve(x, losses, title, law, held_out):
     """Losses against size on log-log axes, the fitted power law with its band, and its prediction for a held-out model.
 
     x (points,), losses (points, seeds). law: {"x", "curve", "low", "high"} rows of numbers, "exponent" (value, low, high) and
     "irreducible_loss" (None for a law without one; a dashed line). held_out: {"x", "value", "low", "high", "measured"}: the
-    prediction, and the measured loss of each seed; None where there is none. limits: (low, high) of the losses, for figures
-    with fixed axes.
+    prediction, and the measured loss of each seed; None where there is none.
     """
     figure, axes = chart(title, 10.5, 5.4)
     _draw_sweep(axes, {"x": x, "loss": losses, "law": law, "held_out": held_out}, numbers=True)
-    axes.set(xlabel=xlabel, ylabel="held-out loss in nats", ylim=limits)
+    axes.set(xlabel="parameters", ylabel="held-out loss in nats")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), labelspacing=0.9)
     return figure
 
@@ -263,7 +228,7 @@ def scaling_panels(panels, title):
     for panel, (name, sweep) in zip(axes, panels.items(), strict=True):
         _draw_sweep(panel, sweep)
         panel.set_xlabel(sweep["xlabel"])
-        panel.set_title(f"{name}\n{_exponent_text(sweep['law'])}", fontsize=LABEL)
+        panel.set_title(f"{name}\n{exponent_text(sweep['law'])}", fontsize=LABEL)
     axes[0].set_ylabel("held-out loss in nats")
     handles, labels = axes[-1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, columnspacing=1.6)
@@ -273,32 +238,25 @@ def scaling_panels(panels, title):
 WITH, WITHOUT = "with irreducible loss", "without"
 
 
-def scaling_choice(sweeps, sweep, irreducible):
-    """`scaling_curve` of one sweep, its law with an irreducible loss or without, on the same axes for both.
+def chosen_law(sweep, irreducible):
+    """(law, held_out, limits of the losses) of a sweep, with an irreducible loss or without; the limits are the same for both.
 
-    sweeps: {name: {"x", "loss", "xlabel", WITH: {"law", "held_out"}, WITHOUT: {"law", "held_out"}}}; "held_out" may be missing.
+    sweep: {"x", "loss", "xlabel", WITH: {"law", "held_out"}, WITHOUT: {"law", "held_out"}}; "held_out" may be missing.
     """
-    given = sweeps[sweep]
-    chosen = given[WITH if irreducible else WITHOUT]
-    title = f"loss against {sweep}: power law {'with an' if irreducible else 'without'} irreducible loss"
-    losses = [*as_array(given["loss"]).flat, *given[WITHOUT]["law"]["curve"], given[WITH]["law"]["irreducible_loss"]]
-    limits = (0.99 * float(min(losses)), 1.02 * float(max(losses)))
-    law, held_out = chosen["law"], chosen.get("held_out")
-    return scaling_curve(given["x"], given["loss"], title, law, held_out, xlabel=given["xlabel"], limits=limits)
+    chosen = sweep[WITH if irreducible else WITHOUT]
+    losses = [*as_array(sweep["loss"]).flat, *sweep[WITHOUT]["law"]["curve"], sweep[WITH]["law"]["irreducible_loss"]]
+    return chosen["law"], chosen.get("held_out"), (0.99 * float(min(losses)), 1.02 * float(max(losses)))
 
 
 def scaling_words(sweeps, sweep, irreducible):
-    """`scaling_choice` in words: the alt text of the widget."""
-    given = sweeps[sweep]
-    chosen = given[WITH if irreducible else WITHOUT]
-    means = as_array(given["loss"]).mean(1)
+    """The chosen law in words: the alt text of the widget."""
+    law, held_out, _ = chosen_law(sweeps[sweep], irreducible)
+    means = as_array(sweeps[sweep]["loss"]).mean(1)
     parts = [f"Loss against {sweep}, {len(means)} points from {means[0]:.2f} to {means[-1]:.2f}"]
-    parts.append(
-        f"power law {'with an' if irreducible else 'without'} irreducible loss, {_exponent_text(chosen['law'])}"
-    )
+    parts.append(f"power law {'with an' if irreducible else 'without'} irreducible loss, {exponent_text(law)}")
     if irreducible:
-        parts.append(f"irreducible loss {chosen['law']['irreducible_loss']:.2f}")
-    if held_out := chosen.get("held_out"):
+        parts.append(f"irreducible loss {law['irreducible_loss']:.2f}")
+    if held_out:
         predicted = f"predicted {held_out['value']:.3f}, between {held_out['low']:.3f} and {held_out['high']:.3f}"
         parts.append(f"{predicted}, measured {np.mean(held_out['measured']):.3f}")
     return "; ".join(parts) + "."
@@ -328,7 +286,7 @@ def _draw_sweep(axes, sweep, numbers=False):
         np.repeat(sweep["x"], seeds), losses.reshape(-1), zorder=3, alpha=0.75, **DOT,
         label=f"measured,\n{seeds} seeds each" if numbers and seeds > 1 else "measured",
     )  # fmt: skip
-    exponent = "\n" + _exponent_text(law).replace(" [", "\n[") if numbers else ""
+    exponent = "\n" + exponent_text(law).replace(" [", "\n[") if numbers else ""
     axes.plot(law["x"], law["curve"], color=ORANGE, zorder=2, label=f"power law{exponent}")
     axes.fill_between(
         law["x"], law["low"], law["high"], color=ORANGE, alpha=0.3, linewidth=0, zorder=1, label="95 % band"
@@ -356,7 +314,7 @@ def _draw_sweep(axes, sweep, numbers=False):
         axis.set_minor_locator(NullLocator())
 
 
-def _exponent_text(law):
+def exponent_text(law):
     value, low, high = law["exponent"]
     return f"exponent {value:.2f} [{low:.2f}, {high:.2f}]"
 

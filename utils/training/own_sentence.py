@@ -1,27 +1,14 @@
 """Translate a sentence that somebody typed, step by step: attention weights, and the most probable tokens."""
 
 import difflib
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from utils.data.phrases import Pair
-from utils.data.tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, Batch, Vocabulary, collate, join, split
+from utils.data.tokens import EOS_ID, SPECIAL_TOKENS, Batch, Vocabulary, collate, join, split
 from utils.models.decoding import beam_search, greedy_decode
 from utils.training.transformer import SPECIAL_IDS, TrainedTransformer
 from utils.training.translation import Trained, limit_for
 
 MAX_WORDS = 26  # no sentence of the corpus has more
-
-
-@dataclass(frozen=True)
-class Step:
-    """One decoding step: the token, the attention weights (source tokens,) behind it, the best tokens with probabilities."""
-
-    token: str
-    weights: Tensor | None
-    candidates: list[tuple[str, float]]
 
 
 def read_sentence(text: str, vocabulary: Vocabulary) -> list[str]:
@@ -48,31 +35,15 @@ def _batch(trained: Trained, words: list[str]) -> Batch:
     return collate([Pair(tuple(words), (), ())], trained.english, trained.french)
 
 
-@torch.no_grad()
-def step_by_step(trained: Trained, words: list[str], num_candidates: int = 3) -> list[Step]:
-    """Greedy decoding, one `Step` for each token, EOS included."""
-    max_len = limit_for(len(words))
-    step = trained.stepper(_batch(trained, words), max_len)
-    token_id, steps = torch.tensor([BOS_ID]), []
-    while len(steps) < max_len and token_id.item() != EOS_ID:
-        logits, weights = step(token_id)
-        best = logits[0].softmax(-1).topk(num_candidates)
-        tokens = [trained.french.words[token] for token in best.indices.tolist()]
-        candidates = list(zip(tokens, best.values.tolist(), strict=True))
-        steps.append(Step(tokens[0], None if weights is None else weights[0], candidates))
-        token_id = best.indices[:1]
-    return steps
-
-
-def watched(trained: TrainedTransformer, text: str, num_candidates: int = 4) -> dict:
-    """Greedy decoding of a sentence with all cross-attention weights, for `utils.widgets.translate_watch`.
+def decoding_steps(trained: Trained, text: str, num_candidates: int = 5) -> dict:
+    """Greedy decoding of a sentence, step by step, for `utils.widgets.decoding_view`.
 
     source (n tokens, EOS last), target (m tokens), candidates: for each target token the most probable ones with their
-    probabilities, weights (num_layers, num_heads, m, n), sentence: the translation as text.
+    probabilities, weights (num_layers, num_heads, m, n) of the cross-attention or None, sentence: the translation as text.
     """
     words = read_sentence(text, trained.english)
     batch = _batch(trained, words)
-    options = {"max_len": limit_for(len(words)), "need_weights": True, "num_candidates": num_candidates}
+    options = {"max_len": limit_for(len(words)), "need_weights": trained.attends, "num_candidates": num_candidates}
     decoded = greedy_decode(trained.model, batch.source, batch.source_mask, **SPECIAL_IDS, **options)
     tokens = trained.french.words
     steps = zip(decoded.candidates[0].tolist(), decoded.probabilities[0].tolist(), strict=True)
@@ -80,21 +51,28 @@ def watched(trained: TrainedTransformer, text: str, num_candidates: int = 4) -> 
         "source": [*words, SPECIAL_TOKENS[EOS_ID]],
         "target": [tokens[token_id] for token_id in decoded.token_ids[0].tolist()],
         "candidates": [list(zip([tokens[id] for id in ids], probs, strict=True)) for ids, probs in steps],
-        "weights": decoded.cross[:, 0],
+        "weights": decoded.cross[:, 0] if trained.attends else None,
         "sentence": join(trained.french.decode(decoded.token_ids[0]), "french"),
     }
 
 
-def search_tree(trained: TrainedTransformer, text: str, num_beams: int) -> dict:
-    """The tree of a beam search, its tokens as text, for `utils.widgets.beam_tree`."""
+def search_tree(trained: TrainedTransformer, text: str, num_beams: int) -> list[list[tuple]]:
+    """The tree of a beam search for `utils.widgets.beam_tree`: steps of (parent, token, log_prob, kept, ended)."""
     words = read_sentence(text, trained.english)
     batch = _batch(trained, words)
     options = {"max_len": limit_for(len(words)), "num_beams": num_beams, "need_tree": True}
     (tree,) = beam_search(trained.model, batch.source, batch.source_mask, **SPECIAL_IDS, **options).tree
     tokens = trained.french.words
-    return {
-        "tree": [
-            [(node.parent, None if node.token_id is None else tokens[node.token_id], *node[2:]) for node in step]
-            for step in tree
+    return [
+        [
+            (
+                node.parent,
+                None if node.token_id is None else tokens[node.token_id],
+                node.log_prob,
+                node.kept,
+                node.ended,
+            )
+            for node in step
         ]
-    }
+        for step in tree
+    ]

@@ -4,7 +4,7 @@ Evaluated on the same held-out pairs as the recurrent models, by the same functi
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -166,6 +166,7 @@ class TrainedTransformer(Trained):
     """A trained Transformer with its vocabularies. alignment_head: the cross-attention that serves as the alignment."""
 
     alignment_head: HeadChoice = HeadChoice(-1)
+    attends = True
 
     def __post_init__(self):
         self.model.eval()
@@ -177,15 +178,6 @@ class TrainedTransformer(Trained):
 
     def _teacher_forced(self, batch: Batch) -> Tensor:
         return self.alignment_head.select(self.attention_weights(batch).cross)
-
-    def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        cache = self.model.new_cache(batch.source, batch.source_mask, limit)
-
-        def step(token_ids: Tensor) -> tuple[Tensor, Tensor]:
-            logits, cross_weights = self.model.step(token_ids, cache)
-            return logits, self.alignment_head.select(cross_weights)
-
-        return step
 
     @torch.no_grad()
     def attention_weights(self, batch: Batch) -> AttentionWeights:

@@ -3,7 +3,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -166,11 +166,15 @@ def limit_for(source_len: int) -> int:
 
 @dataclass
 class Trained:
-    """A trained translation model with its vocabularies. A subclass for other models overrides the last three methods."""
+    """A trained translation model with its vocabularies. A subclass for other models overrides `attends` and the last two methods."""
 
     model: nn.Module
     english: Vocabulary
     french: Vocabulary
+
+    @property
+    def attends(self) -> bool:
+        return isinstance(self.model.decoder, AttentionDecoder)
 
     def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """French tokens for English tokens, without BOS and EOS."""
@@ -216,26 +220,14 @@ class Trained:
     def _decode(self, batch: Batch, max_len: int) -> tuple[Tensor, Tensor | None]:
         """Greedy translations (b, m) with their attention weights (b, m, n)."""
         special_ids = {"bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
-        attends = isinstance(self.model.decoder, AttentionDecoder)
         decoded = greedy_decode(
-            self.model, batch.source, batch.source_mask, max_len=max_len, need_weights=attends, **special_ids
+            self.model, batch.source, batch.source_mask, max_len=max_len, need_weights=self.attends, **special_ids
         )
-        return decoded.token_ids, decoded.cross[0, :, 0] if attends else None
+        return decoded.token_ids, decoded.cross[0, :, 0] if self.attends else None
 
     def _teacher_forced(self, batch: Batch) -> Tensor | None:
         """Attention weights (b, m, n) under teacher forcing."""
         return self.model(batch.source, batch.source_mask, batch.target_in)[1]
-
-    def stepper(self, batch: Batch, max_len: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
-        """A decoding step with a cache of its own: token_ids (b,), BOS first, to logits (b, vocab_size) and attention
-        weights (b, n)."""
-        cache = self.model.new_cache(batch.source, batch.source_mask, max_len)
-
-        def step(token_ids: Tensor) -> tuple[Tensor, Tensor | None]:
-            logits, weights = self.model.step(token_ids, cache)
-            return logits, weights[0].squeeze(1) if weights else None
-
-        return step
 
 
 # Evaluation

@@ -3,36 +3,34 @@
 Take arrays, strings and functions and know nothing of models. `static/` holds their scripts and styles.
 """
 
+from utils.widgets import charts, lesson_charts
+from utils.widgets.ablation_board import ablation_board
 from utils.widgets.attention_view import attention_view
-from utils.widgets.beam_tree import BeamTree, beam_picture, beam_tree
-from utils.widgets.explore import explore, log_range, menu
+from utils.widgets.base import ReaderError
+from utils.widgets.beam import beam_tree
+from utils.widgets.controls import log_range, menu
+from utils.widgets.decoding import decoding_view
+from utils.widgets.explore import explore
 from utils.widgets.fill_in import fill_in
 from utils.widgets.guess import guess_weights
-from utils.widgets.heads_view import heads_picture, heads_view
-from utils.widgets.mask_board import mask_board, mask_picture
-from utils.widgets.next_word import next_word
+from utils.widgets.mask_board import mask_board
+from utils.widgets.next_token import next_token
 from utils.widgets.plane import plane
-from utils.widgets.removal_board import removal_board
-from utils.widgets.stepper import stepper
-from utils.widgets.translate_watch import translate_watch
 
 __all__ = [
-    "BeamTree",
+    "ReaderError",
+    "ablation_board",
     "attention_view",
-    "beam_picture",
     "beam_tree",
+    "charts",
+    "decoding_view",
     "explore",
     "fill_in",
     "guess_weights",
-    "heads_picture",
-    "heads_view",
+    "lesson_charts",
     "log_range",
     "mask_board",
-    "mask_picture",
     "menu",
-    "next_word",
+    "next_token",
     "plane",
-    "removal_board",
-    "stepper",
-    "translate_watch",
 ]

@@ -1,107 +1,92 @@
-"""Attention between two rows of tokens, with hover and keyboard, for any number of layers and heads."""
+"""Attention weights of all layers and heads as thumbnails, the selected head as curves between two rows of tokens."""
 
-import anywidget
-import matplotlib as mpl
+import base64
+import itertools
+
 import numpy as np
-import traitlets
 
-from utils.plots.display import picture_bundle
-from utils.plots.figures import attention_lines, checked_weights, heat_map, row_inches
-from utils.plots.style import WEIGHTS_MAP, as_array, figure_png
-from utils.plots.text import shortened
-from utils.widgets.forms import ThreeForms, page_state
-from utils.widgets.stage import STATIC, script
+from utils.plots.figures import checked_weights
+from utils.plots.style import as_array
+from utils.widgets.base import ReaderError, Widget, answer_key, checked_text, packed, plain
+from utils.widgets.controls import control
 
-MEAN = -1  # the value of `head` that stands for the mean of all heads
-LINES_UP_TO = 14  # tokens in a row: beyond that the static form is a heat map
-WIDEST_ROW = 9.5  # inches: a wider row would be shrunk by the page until nobody can read it
-LONGEST = 24  # letters of a token in the static form; the alt text has all of them
+MEAN = -1  # instead of a head: the mean of the heads of its layer
+MAX_TOKENS = 48  # of a text that the reader types
 
 
-def attention_view(weights, target_tokens, source_tokens=None, *, layer=0, head=0, focus=None, title="", names=None):
-    """A live picture of attention weights: point at a token, or reach it by Tab and arrow keys, to see its numbers.
+def attention_view(
+    attention, target=None, source=None, *, layer=0, head=0, focus=None, title="", names=None, **controls
+):
+    """Explore attention weights: select a head, point at a token to follow it.
 
-    weights (targets, sources), (heads, targets, sources) or (layers, heads, targets, sources), the weights that
-    the model really used. source_tokens=None means self-attention. `layer` counts from 0, `head` too, or "mean".
-    focus: the index of the target token that is chosen at first. names: what to call the rows, (target, source).
+    attention: weights (m, n), (heads, m, n) or (layers, heads, m, n) from m `target` tokens to n `source` tokens, which
+    are the same in self-attention (source=None); or a function of the `controls` (see `control`: a text that the reader
+    types, choices) that returns a dict of "weights", "target", perhaps "source" and "links", gold links (source position,
+    target position). A ValueError of the function is shown to the reader.
+    layer, head (MEAN for the mean of the heads), focus, a target token: the first view. names: of targets and sources.
     """
-    return AttentionView(weights, target_tokens, source_tokens, layer, head, focus, title, names)
+    return AttentionView(attention, target, source, layer, head, focus, title, names or ("queries", "keys"), controls)
 
 
-class AttentionView(ThreeForms, anywidget.AnyWidget):
-    """Returned by `attention_view`. `layer`, `head` (-1 is the mean) and `focus` (row, index) reflect what the reader chose."""
+class AttentionView(Widget):
+    """What `attention_view` returns. View: `layer`, `head` and `focus`, None or ["target" or "source", position, token]."""
 
-    _esm = script("attention.js")
-    _css = STATIC / "attention.css"
-    _weights = traitlets.Bytes(b"").tag(sync=True)  # float32, layer by layer
-    shape = traitlets.List(traitlets.Int()).tag(sync=True)
-    target_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    source_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    names = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    title = traitlets.Unicode("").tag(sync=True)
-    _colors = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
-    layer = traitlets.Int(0).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
-    focus = traitlets.List().tag(sync=True)  # [] or ["target" or "source", index]
+    script = "attention"
 
-    def __init__(self, weights, target_tokens, source_tokens=None, layer=0, head=0, focus=None, title="", names=None):
-        target_tokens = [str(token) for token in target_tokens]
-        source_tokens = target_tokens if source_tokens is None else [str(token) for token in source_tokens]
-        self.weights = four_axes(weights, len(target_tokens), len(source_tokens))
-        names = list(names or ("queries", "keys"))
-        if len(names) != 2:
-            raise ValueError(f"expected two names, for the target and for the source row, got {names}")
-        super().__init__(
-            _weights=self.weights.astype("<f4").tobytes(),
-            shape=list(self.weights.shape),
-            target_tokens=target_tokens,
-            source_tokens=source_tokens,
-            names=names,
-            title=title,
-            _colors=color_steps(),
-            layer=layer,
-            head=MEAN if head in ("mean", None) else head,
-            focus=[] if focus is None else ["target", focus],
+    def __init__(self, attention, target, source, layer, head, focus, title, names, controls):
+        self._attention = attention if callable(attention) else lambda: given(attention, target, source)
+        pairs = {name: control(name, spec) for name, spec in controls.items()}
+        specs, inputs = [spec for spec, _ in pairs.values()], {name: start for name, (_, start) in pairs.items()}
+        self._texts = [spec["name"] for spec in specs if spec["kind"] == "text"]
+        data = {"title": title, "names": names, "controls": specs, "answers": self.all_answers(specs)}
+        super().__init__(data, inputs, {"layer": layer, "head": head, "focus": None})
+        layers, heads = self.answer["weights"]["shape"][:2]
+        if not (0 <= layer < layers and MEAN <= head < heads):
+            raise ValueError(f"there are {layers} layers of {heads} heads, got layer {layer}, head {head}")
+        if focus is not None:
+            self.view = {**self.view, "focus": ["target", self.answer["target"].index(focus), focus]}
+
+    def respond(self, **inputs):
+        for name in self._texts:
+            checked_text(inputs[name])
+        try:
+            answer = self._attention(**inputs)
+        except ValueError as problem:
+            raise ReaderError(str(problem)) from problem
+        target = [str(token) for token in answer["target"]]
+        source = None if answer.get("source") is None else [str(token) for token in answer["source"]]
+        weights = four_axes(answer["weights"], len(target), len(source or target))
+        if self._texts and max(weights.shape) > MAX_TOKENS:
+            raise ReaderError(f"The text has {max(weights.shape)} tokens, more than {MAX_TOKENS}: write a shorter one.")
+        return {"weights": packed(weights), "target": target, "source": source, "links": answer.get("links", [])}
+
+    def all_answers(self, specs):
+        """Answers to all combinations of choices, for a page without Python; none if the reader types a text."""
+        if not specs or any(spec["kind"] != "choice" for spec in specs):
+            return {}
+        values = itertools.product(*([value for _, value in spec["options"]] for spec in specs))
+        states = [dict(zip((spec["name"] for spec in specs), state, strict=True)) for state in values]
+        return {answer_key(plain(inputs)): self.respond(**inputs) for inputs in states}
+
+    def alt(self):
+        weights, target, source = unpacked(self.answer["weights"]), self.answer["target"], self.answer["source"]
+        words = ["; ".join(spoken(tokens)) for tokens in (target, source or [])]
+        between = f"among {words[0]}" if source is None else f"from {words[0]} to {words[1]}"
+        layers, heads = weights.shape[:2]
+        layer, head = min(self.view["layer"], layers - 1), min(self.view["head"], heads - 1)
+        matrix = weights[layer].mean(0) if head == MEAN else weights[layer, head]
+        followed = (self.view["focus"] or [None] * 3)[2]
+        row = target.index(followed) if followed in target else int(matrix.max(1).argmax())
+        column = int(matrix[row].argmax())
+        return (
+            f"{self.data['title'] or 'Attention weights'}: {layers} x {heads} attention maps {between}. Enlarged: layer "
+            f"{layer + 1}, {'mean of the heads' if head == MEAN else f'head {head + 1}'}, where {spoken(target)[row]} "
+            f"attends most to {spoken(source or target)[column]}, {matrix[row, column]:.2f}."
         )
-        self.add_class("course-widget")
-        self.add_class("course-attention")
 
-    @traitlets.validate("layer")
-    def _valid_layer(self, proposal):
-        if not 0 <= proposal.value < self.weights.shape[0]:
-            raise ValueError(f"there are {self.weights.shape[0]} layers, counted from 0, got layer {proposal.value}")
-        return proposal.value
 
-    @traitlets.validate("head")
-    def _valid_head(self, proposal):
-        if not MEAN <= proposal.value < self.weights.shape[1]:
-            raise ValueError(
-                f'there are {self.weights.shape[1]} heads, counted from 0, or "mean"; got head {proposal.value}'
-            )
-        return proposal.value
-
-    @traitlets.validate("focus")
-    def _valid_focus(self, proposal):
-        focus = list(proposal.value)
-        if focus:
-            sizes = {"target": self.weights.shape[2], "source": self.weights.shape[3]}
-            if len(focus) != 2 or focus[0] not in sizes or not 0 <= focus[1] < sizes[focus[0]]:
-                raise ValueError(f'focus is [] or ["target" or "source", index] within {sizes}, got {focus}')
-        return focus
-
-    def matrix(self):
-        """The (targets, sources) weights on view."""
-        return chosen(self.weights, self.layer, self.head)
-
-    def page_view(self):
-        return page_state(self, "attention")
-
-    def static(self):
-        args = (self.weights, self.target_tokens, self.source_tokens, self.layer, self.head)
-        alt = attention_words(*args, self.title)
-        chosen_target = self.focus[1] if self.focus and self.focus[0] == "target" else None
-        figure = attention_figure(*args, self.title, self.names, chosen_target)
-        return picture_bundle(figure_png(figure, alt), alt)
+def given(weights, target, source):
+    return {"weights": weights, "target": target, "source": source}
 
 
 def four_axes(weights, targets, sources):
@@ -122,41 +107,9 @@ def four_axes(weights, targets, sources):
     return weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
 
 
-def color_steps(count=64):
-    """The course's map of weights as hex colors, for the page."""
-    return [mpl.colors.to_hex(color) for color in mpl.colormaps[WEIGHTS_MAP](np.linspace(0, 1, count))]
-
-
-def chosen(weights, layer, head):
-    """(targets, sources) of one layer and head, or the mean of its heads."""
-    return weights[layer].mean(0) if head == MEAN else weights[layer, head]
-
-
-def which(weights, layer, head):
-    """Layer and head in words, nothing where there is only one."""
-    layers, heads = weights.shape[:2]
-    words = [f"layer {layer + 1} of {layers}"] if layers > 1 else []
-    if heads > 1:
-        words.append(f"mean of {heads} heads" if head == MEAN else f"head {head + 1} of {heads}")
-    return ", ".join(words)
-
-
-def attention_words(weights, target_tokens, source_tokens, layer, head, title=""):
-    matrix = chosen(weights, layer, head)
-    target, source = np.unravel_index(matrix.argmax(), matrix.shape)
-    opening = f"{title}: attention" if title else "Attention"
-    where = which(weights, layer, head)
-    if target_tokens == source_tokens:
-        between = f"among {len(target_tokens)} tokens ({' '.join(target_tokens)})"
-    else:
-        between = (
-            f"from {len(target_tokens)} tokens ({' '.join(target_tokens)}) to {len(source_tokens)} tokens "
-            f"({' '.join(source_tokens)})"
-        )
-    return (
-        f"{opening} {between}{', ' + where if where else ''}. The largest weight is {matrix[target, source]:.2f}, "
-        f"from {spoken(target_tokens)[target]} to {spoken(source_tokens)[source]}."
-    )
+def unpacked(array):
+    """What `packed` was given."""
+    return np.frombuffer(base64.b64decode(array["float32"]), "<f4").reshape(array["shape"])
 
 
 def spoken(tokens):
@@ -164,13 +117,14 @@ def spoken(tokens):
     return [f"{token} ({index + 1})" if tokens.count(token) > 1 else token for index, token in enumerate(tokens)]
 
 
-def attention_figure(
-    weights, target_tokens, source_tokens, layer, head, title="", names=("queries", "keys"), focus=None
-):
-    """The static form: lines between the rows, or a heat map where lines would be too many or the rows too long."""
-    matrix = chosen(weights, layer, head)
-    full_title = ", ".join(part for part in (title, which(weights, layer, head)) if part)
-    targets, sources = ([shortened(token, LONGEST) for token in tokens] for tokens in (target_tokens, source_tokens))
-    if max(matrix.shape) > LINES_UP_TO or max(row_inches(targets), row_inches(sources)) > WIDEST_ROW:
-        return heat_map(matrix, targets, sources, full_title, names[0], names[1])
-    return attention_lines(sources, targets, matrix, full_title, names[0], names[1], focus)
+def example():
+    """Two sentences to choose from, two layers of three heads; its answers are stored."""
+    sentences = {"the cat": "the cat saw the dog", "a queen": "a queen sleeps"}
+
+    def respond(sentence):
+        tokens = sentences[sentence].split()
+        scores = np.random.default_rng(len(tokens)).normal(0, 2, (2, 3, len(tokens), len(tokens)))
+        weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        return {"weights": weights, "target": tokens}
+
+    return attention_view(respond, sentence=list(sentences), title="Self-attention", layer=1)

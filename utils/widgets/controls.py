@@ -83,6 +83,17 @@ def slider(name, given):
     }
 
 
+def values(spec):
+    """All values that a control can take, as the page computes them; None for a text."""
+    if spec["kind"] != "slider":
+        return {"choice": [value for _, value in spec.get("options", [])], "check": [False, True]}.get(spec["kind"])
+    low, high = spec["low"], spec["high"]
+    parts = [step / spec["steps"] for step in range(spec["steps"] + 1)]
+    if spec["log"]:
+        return [float(f"{low * (high / low) ** part:.4g}") for part in parts]
+    return [round(low + (high - low) * part, spec["decimals"] or None) for part in parts]
+
+
 def labeled(options):
     if isinstance(options, dict):
         return [[str(label), value] for label, value in options.items()]

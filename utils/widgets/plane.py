@@ -8,7 +8,7 @@ from matplotlib.patheffects import withStroke
 from utils.plots.display import picture_bundle
 from utils.plots.figures import text_inches, title_lines, write_title
 from utils.plots.style import COLORS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
-from utils.widgets.explore import LogRange, decimals_of, said
+from utils.widgets.controls import LogRange, decimals_of
 from utils.widgets.forms import ThreeForms, page_state
 from utils.widgets.stage import STATIC, script, sentence_of
 
@@ -175,7 +175,7 @@ def plane_words(points, query, settings, answer, title):
         f"{opening} with {len(points)} key{'s' * (len(points) > 1)} and a query at ({query[0]:.2f}, {query[1]:.2f})"
     ]
     if settings:
-        parts.append(", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in settings.items()))
+        parts.append(", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in settings.items()))
     if answer["weights"] is not None:
         pairs = zip(points, answer["weights"], strict=True)
         parts.append("weights: " + ", ".join(f"{point['name']} {weight:.2f}" for point, weight in pairs))
@@ -201,7 +201,7 @@ def plane_figure(points, query, settings, answer, extent, title=""):
     _draw_plane(square, points, query, answer, extent)
     if with_bars:
         _draw_weights(axes[0, 1], points, answer["weights"])
-    said_settings = ", ".join(f"{name.replace('_', ' ')} = {said(value)}" for name, value in settings.items())
+    said_settings = ", ".join(f"{name.replace('_', ' ')} = {value:.3g}" for name, value in settings.items())
     line = "   ".join(part for part in (said_settings, answer["text"]) if part)
     figure.text(0.02, 0.025, line, fontsize=FONT, ha="left", va="bottom")
     write_title(figure, title)

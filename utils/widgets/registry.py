@@ -4,6 +4,20 @@ A module has `example()`, a small widget to operate, and, where its script compu
 which both must agree.
 """
 
-from utils.widgets import feedback, guess, quiz
+from importlib import import_module
 
-MODULES = (feedback, guess, quiz)
+NAMES = (
+    "ablation_board",
+    "attention_view",
+    "beam",
+    "decoding",
+    "explore",
+    "feedback",
+    "fill_in",
+    "guess",
+    "mask_board",
+    "next_token",
+    "quiz",
+)
+# By name: the package exports functions with the names of some modules.
+MODULES = tuple(import_module(f"utils.widgets.{name}") for name in NAMES)

@@ -53,6 +53,16 @@ class Solution:
         """The function or class itself."""
         return getattr(module_of(self.id), self.name)
 
+    @property
+    def cell(self) -> str:
+        """The id of its cell in the lesson's notebooks."""
+        return module_of(self.id).CELLS[self.id]
+
+    @property
+    def callers(self) -> list[tuple[str, str]]:
+        """Kind ("widget", "training loop", "figure" or "code") and section of the later cells that call the answer; "" is its own section."""
+        return module_of(self.id).CALLERS[self.id]
+
     def edited(self, edits: tuple[tuple[str, str], ...]):
         """The function or class with each text replaced by another, within what students write."""
         names = dict(vars(module_of(self.id)))

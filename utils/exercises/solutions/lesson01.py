@@ -2,6 +2,29 @@
 
 import torch
 
+# The id of each exercise's cell
+CELLS = {
+    '1.1': 'e60cd93dbc77',
+    '1.2': 'ed6390b9116a',
+    '1.3': 'edf80fbdada8',
+    '1.4': 'ee77f19b706c',
+    '1.5': '143d467e9905',
+    '1.6': 'e0fc23354fa1',
+    '1.7': '7aa5e3e42ed6',
+    '1.8': 'ca4fa76563ea',
+}
+# Kind and section of the later cells that call the answer
+CALLERS = {
+    '1.1': [('code', ''), ('code', 'Temperature'), ('figure', 'Temperature'), ('widget', 'Temperature'), ('code', 'Softmax approximates argmax, not max'), ('code', 'Permutation equivariance'), ('code', 'A classifier head, and its loss'), ('code', 'Why attention scales its scores'), ('code', 'The Jacobian: how attention learns'), ('figure', 'The Jacobian: how attention learns'), ('code', 'Hard attention and REINFORCE (optional)'), ('figure', 'Hard attention and REINFORCE (optional)')],
+    '1.2': [('code', ''), ('code', 'Guess the weights'), ('widget', 'Guess the weights'), ('widget', 'Drag the query'), ('code', 'The gradient with respect to the query'), ('code', '`attention`: scores by dot product')],
+    '1.3': [('code', '')],
+    '1.4': [('code', ''), ('code', 'The gradient with respect to the query')],
+    '1.5': [('code', ''), ('code', 'From distance to dot product'), ('widget', 'Choose the bandwidth by hand')],
+    '1.6': [('code', ''), ('code', 'A summary of fixed size, from a set of any size'), ('code', 'From distance to dot product')],
+    '1.7': [('code', ''), ('training loop', 'Learn the bandwidth'), ('code', 'The attention map'), ('figure', 'The attention map')],
+    '1.8': [('code', '')],
+}
+
 
 # Exercise 1.1 · a stable softmax · easy · 8 min
 def softmax(logits, temperature=1.0):

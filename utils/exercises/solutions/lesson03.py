@@ -4,6 +4,31 @@ from torch import nn
 from utils.models import attend
 import torch
 
+# The id of each exercise's cell
+CELLS = {
+    '3.1': 'd2a37d795bc3',
+    '3.2': 'f8a5db860cd0',
+    '3.3': '92c2fd05c890',
+    '3.4': '36e7764561fc',
+    '3.5': 'b0525de00f09',
+    '3.6': '2fffd5751666',
+    '3.7': '0d8f6022f12d',
+    '3.8': '47e82aea123c',
+    '3.9': 'c8b8553932a6',
+}
+# Kind and section of the later cells that call the answer
+CALLERS = {
+    '3.1': [('code', '')],
+    '3.2': [('code', ''), ('code', 'Unrolling')],
+    '3.3': [('code', '')],
+    '3.4': [('code', '')],
+    '3.5': [('code', ''), ('code', 'Train your decoder'), ('training loop', 'Train your decoder')],
+    '3.6': [('code', '')],
+    '3.7': [('code', 'Train your decoder'), ('training loop', 'Train your decoder')],
+    '3.8': [('code', '')],
+    '3.9': [('code', '')],
+}
+
 
 # Exercise 3.1 · sentences in one tensor · easy · 6 min
 def pad(sentences, pad_id=0):

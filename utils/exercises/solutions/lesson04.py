@@ -5,6 +5,33 @@ from utils.models import attention
 import torch
 import torch.nn.functional as F
 
+# The id of each exercise's cell
+CELLS = {
+    '4.1': '129b8ad2b57a',
+    '4.2': '8034aac55971',
+    '4.3': '8e9f5fc70d6e',
+    '4.4': '2963cb62a8e5',
+    '4.5': '31401d7d6944',
+    '4.6': '632d59bdf71d',
+    '4.7': 'db1eefe77980',
+    '4.8': '3a4730f3dc5f',
+    '4.9': '7d2d8143d609',
+    '4.10': 'f11412d3a49f',
+}
+# Kind and section of the later cells that call the answer
+CALLERS = {
+    '4.1': [('code', 'Self-attention with matrices')],
+    '4.2': [('code', ''), ('code', 'Context changes a representation'), ('code', 'Self-attention is permutation equivariant'), ('code', 'A task that needs order'), ('code', 'Sinusoidal positions')],
+    '4.3': [('code', ''), ('widget', ''), ('code', 'A shift is a rotation (optional)'), ('code', "Trained on Python's manual")],
+    '4.4': [('code', '')],
+    '4.5': [('code', '')],
+    '4.6': [('code', "Trained on Python's manual")],
+    '4.7': [('code', ''), ('code', 'No leak from the future'), ('code', 'Conventions for masks'), ('code', "Trained on Python's manual")],
+    '4.8': [('code', ''), ('code', 'No leak from the future')],
+    '4.9': [('code', 'No leak from the future'), ('code', 'Paint a mask'), ('widget', 'Paint a mask'), ('code', "Trained on Python's manual")],
+    '4.10': [('code', "Trained on Python's manual")],
+}
+
 
 # Exercise 4.1 · self-attention with loops · medium · 10 min
 def self_attention_loop(X, W_Q, W_K, W_V):

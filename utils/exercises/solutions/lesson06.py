@@ -10,6 +10,37 @@ from utils.models.layers import FeedForward
 from utils.models.layers import TransformerEncoder
 import torch
 
+# The id of each exercise's cell
+CELLS = {
+    '6.1': '593a4de0630a',
+    '6.2': '2ff0a309540d',
+    '6.3': '70f787925daf',
+    '6.4': 'b32d6cf3b3b1',
+    '6.5': '7c5cdf3d8fd1',
+    '6.6': 'ea15cb96a390',
+    '6.7': '0aad6218fe32',
+    '6.8': '7cbd0ba65f08',
+    '6.9': '8acf4366e88b',
+    '6.10': 'ff8390a501f7',
+    '6.11': 'e0009b8e73f0',
+    '6.12': '0a97e064c5e0',
+}
+# Kind and section of the later cells that call the answer
+CALLERS = {
+    '6.1': [('code', '')],
+    '6.2': [],
+    '6.3': [('code', '')],
+    '6.4': [('code', ''), ('code', 'The training loop'), ('training loop', 'The training loop'), ('code', 'Your classes, the trained parameters')],
+    '6.5': [('code', ''), ('training loop', 'The training loop')],
+    '6.6': [('code', ''), ('figure', ''), ('training loop', 'The training loop')],
+    '6.7': [('code', ''), ('figure', ''), ('training loop', 'The training loop')],
+    '6.8': [('code', 'Your classes, the trained parameters')],
+    '6.9': [('code', '')],
+    '6.10': [('code', '')],
+    '6.11': [('code', '')],
+    '6.12': [('code', '')],
+}
+
 
 # Exercise 6.1 · embeddings with positions · easy · 6 min · optional
 def embed(token_ids, embedding, positions, start=0):

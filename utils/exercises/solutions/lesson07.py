@@ -12,6 +12,27 @@ from utils.training.trainer import IGNORE_INDEX
 import torch
 import torch.nn.functional as F
 
+# The id of each exercise's cell
+CELLS = {
+    '7.1': '556b7f2bc6d6',
+    '7.2': 'a708bebf4872',
+    '7.3': '34929197e514',
+    '7.4': 'fb5e08350c01',
+    '7.5': '3463640ccdb1',
+    '7.6': '038234b9f9ef',
+    '7.7': '5604ed4bca1c',
+}
+# Kind and section of the later cells that call the answer
+CALLERS = {
+    '7.1': [('code', ''), ('code', 'The whole corpus')],
+    '7.2': [('code', '')],
+    '7.3': [('code', ''), ('training loop', 'All three, trained')],
+    '7.4': [('code', ''), ('code', 'Back to the translator')],
+    '7.5': [('code', ''), ('code', 'All three, trained'), ('training loop', 'All three, trained'), ('code', 'Fill in the mask')],
+    '7.6': [('code', ''), ('code', 'The next-token distribution'), ('widget', 'The next-token distribution')],
+    '7.7': [('code', ''), ('widget', '')],
+}
+
 
 # Exercise 7.1 · byte-pair merges · medium · 22 min
 def bpe_merges(counts, num_merges):

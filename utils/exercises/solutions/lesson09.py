@@ -4,6 +4,31 @@ from utils.models import attention
 import torch
 import torch.nn.functional as F
 
+# The id of each exercise's cell
+CELLS = {
+    '9.1': '86f1b41cb2f7',
+    '9.2': 'ca0684bb7dd6',
+    '9.3': '69245bd1c566',
+    '9.4': '141c85ea6c78',
+    '9.5': '57026536d8b9',
+    '9.6': 'dd5dcbfdfcc7',
+    '9.7': 'a417fee2b5e9',
+    '9.8': '109d4a43f417',
+    '9.9': 'b611759d6f33',
+}
+# Kind and section of the later cells that call the answer
+CALLERS = {
+    '9.1': [('figure', ''), ('code', 'A mask saves nothing')],
+    '9.2': [('code', '')],
+    '9.3': [('code', '')],
+    '9.4': [('code', ''), ('code', 'Predict a held-out model')],
+    '9.5': [('code', '')],
+    '9.6': [('code', ''), ('code', 'The published weights')],
+    '9.7': [('code', '')],
+    '9.8': [('code', '')],
+    '9.9': [('code', '')],
+}
+
 
 # Exercise 9.1 · the local mask · easy · 6 min
 def local_attention_mask(n, window, causal=False):

@@ -1,27 +1,15 @@
-// Attention between two groups of tokens, and a small map of every head. Pointing at a token, or moving to it by
-// keyboard, shows its lines and numbers. The tokens lie in two rows where these fit the page, else in two columns.
+// Attention weights of all layers and heads as thumbnails; beside them the selected head as curves between two rows of tokens.
+// Pointing at a token, or moving to it by keyboard, follows it. Rows that are too long for the page become two columns.
 
-const BASE = new Map([["across", 18], ["down", 17], ["dense", 15]]); // letter sizes in pixels
-const NAMED = 8; // weights read out in the line of text; the rest is summed, never dropped in silence
-const LONGEST = 250; // pixels of a token in a column; a longer one is cut, and whole in the line of text
-const DENSE = 24; // tokens in a column: beyond that, smaller letters closer together
-const FIRST_WIDTH = 900; // what the page is taken to be until it says so itself
+const MEAN = -1; // instead of a head: the mean of the heads of its layer
+const SIDES = ["target", "source"];
+const NAMED = 6; // weights listed one by one; the rest is summed
+const LEVELS = 12; // of the curves of a whole head: equal widths share one path
+const GAP = 28; // between the thumbnails and the selected head
+const LAYER_NAME = 58; // its width
+const CELL_GAP = 6; // between thumbnails
 
-function select(parent, label, options, value, changed) {
-  const box = html("label", parent, "course-choice");
-  box.append(`${label} `);
-  const menu = html("select", box);
-  for (const [text, number] of options) {
-    const option = html("option", menu);
-    option.textContent = text;
-    option.value = number;
-  }
-  menu.value = value;
-  menu.addEventListener("change", () => changed(Number(menu.value)));
-  return menu;
-}
-
-// Makes leading and trailing spaces and line breaks of a token visible.
+// Makes spaces and line breaks at the ends of a token visible.
 const visible = (token) =>
   token === "" ? "(empty)" : token.replace(/\n/g, "↵").replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
 
@@ -30,387 +18,399 @@ const figure = (weight) => (weight === 0 ? "0" : weight < 0.005 ? "<0.01" : weig
 
 function spoken(tokens) {
   // Equal tokens are distinguished by their position, counted from 1.
-  const seen = new Map();
-  for (const token of tokens) seen.set(token, (seen.get(token) ?? 0) + 1);
-  return tokens.map((token, index) => visible(token) + (seen.get(token) > 1 ? ` (${index + 1})` : ""));
-}
-
-function cut(token, pen, width) {
-  let text = visible(token);
-  if (pen.measureText(text).width <= width) return text;
-  while (text.length > 1 && pen.measureText(`${text}…`).width > width) text = text.slice(0, -1);
-  return `${text}…`;
-}
-
-// Where everything stands. Both plans give, for each side, the box, the word and the number of every token and the
-// end of its lines; `size` of the whole picture and places of the two names.
-
-function across(tokens, pen) {
-  const [top, bottom, height] = [76, 256, 316];
-  const rows = tokens.map((words) => {
-    const widths = words.map((word) => Math.max(56, pen.measureText(visible(word)).width + 26));
-    let end = 0;
-    const centers = widths.map((width) => (end += width + 8) - width / 2 - 8);
-    return { widths, centers, total: end - 8 };
+  return tokens.map((token, index) => {
+    const twice = tokens.indexOf(token) !== tokens.lastIndexOf(token);
+    return `“${visible(token)}”${twice ? ` (${index + 1})` : ""}`;
   });
-  const total = Math.max(...rows.map((row) => row.total));
-  const same = tokens[0].length === tokens[1].length && tokens[0].every((word, index) => word === tokens[1][index]);
-  const sides = rows.map((row, side) => {
-    const extra = same ? 0 : (total - row.total) / row.centers.length;
-    const y = side === 0 ? top : bottom;
-    return row.centers.map((center, index) => {
-      const x = center + extra * (index + 0.5) + 12;
-      const width = row.widths[index];
-      return {
-        box: { x: x - width / 2, y: y - 20, width, height: 40, rx: 6 },
-        word: { x, y: y + 6, "text-anchor": "middle" },
-        number: { x, y: side === 0 ? y - 32 : y + 42, "text-anchor": "middle" },
-        end: [x, side === 0 ? y + 20 : y - 20],
-        text: visible(tokens[side][index]),
-      };
+}
+
+function read(answer) {
+  const { shape, data } = unpack(answer.weights);
+  const [layers, heads, m, n] = shape;
+  const maps = Array.from({ length: layers }, (_, layer) => {
+    const own = Array.from({ length: heads }, (_, head) => {
+      const start = (layer * heads + head) * m * n;
+      return data.subarray(start, start + m * n);
+    });
+    // The mean comes last, where `at(MEAN)` finds it.
+    return heads > 1 ? [...own, own[0].map((_, at) => own.reduce((sum, map) => sum + map[at], 0) / heads)] : own;
+  });
+  const tokens = [answer.target, answer.source ?? answer.target];
+  return { answer, layers, heads, m, n, maps, tokens, same: !answer.source, said: tokens.map(spoken), links: answer.links };
+}
+
+// Where tokens stand: for each, its box, its text, the position of its weight and the end of its curves.
+
+function inRows(tokens, same, width) {
+  const texts = tokens.map((row) => row.map(visible));
+  const widths = texts.map((row) => row.map((text) => Math.max(48, width(text) + 20)));
+  const totals = widths.map((row) => row.reduce((sum, one) => sum + one + 6, -6));
+  const total = Math.max(...totals);
+  const layout = texts.map((row, side) => {
+    const extra = same ? 0 : (total - totals[side]) / row.length;
+    const y = side ? 236 : 48;
+    let left = 2;
+    return row.map((text, index) => {
+      const wide = widths[side][index];
+      const x = left + extra / 2 + wide / 2;
+      left += wide + 6 + extra;
+      const number = [x, side ? y + 53 : y - 9, "middle"];
+      return { text, x, y: y + 17, box: [x - wide / 2, y, wide, 34], number, end: [x, side ? y : y + 34] };
     });
   });
-  return { name: "across", size: [total + 24, height], sides, names: [top, bottom] };
+  return { rows: true, tokens: layout, size: [total + 4, 320], names: [[2, 16, "start"], [2, 314, "start"]] };
 }
 
-function down(tokens, pen, dense, room) {
-  const pitch = dense ? 22 : 36;
-  const half = dense ? 10 : 15;
-  const head = 44;
-  const number = 64;
-  const texts = tokens.map((words) => words.map((word) => cut(word, pen, room < 720 ? LONGEST / 2 : LONGEST)));
-  const widths = texts.map((words) => Math.max(56, ...words.map((word) => pen.measureText(word).width + 22)));
-  const most = Math.max(...tokens.map((words) => words.length));
-  const spare = room - widths[0] - widths[1] - 2 * number;
-  const gap = Math.min(250, Math.max(90, 20 * Math.floor(spare / 20))); // in steps, so that few widths mean a new plan
-  const lefts = [number, number + widths[0] + gap];
-  const sides = texts.map((words, side) =>
-    words.map((text, index) => {
-      // A shorter column is spread over the height of the longer one.
-      const y = head + ((index + 0.5) * most * pitch) / words.length;
+function inColumns(tokens, width, room) {
+  const most = Math.max(...tokens.map((column) => column.length));
+  const pitch = most <= 14 ? 32 : most <= 24 ? 24 : 19;
+  const beside = 50; // room for a weight
+  const texts = tokens.map((column) => column.map((token) => cut(visible(token), width, room < 560 ? 110 : 180)));
+  const widths = texts.map((column) => Math.max(44, ...column.map((text) => width(text) + 16)));
+  const gap = Math.min(190, Math.max(110, room - widths[0] - widths[1] - 2 * beside));
+  const lefts = [beside, beside + widths[0] + gap];
+  const layout = texts.map((column, side) =>
+    column.map((text, index) => {
+      const y = 34 + ((index + 0.5) * most * pitch) / column.length; // the shorter column is spread out
       const [left, right] = [lefts[side], lefts[side] + widths[side]];
-      return {
-        box: { x: left, y: y - half, width: widths[side], height: 2 * half, rx: 5 },
-        word: { x: side === 0 ? right - 11 : left + 11, y: y + 5.5, "text-anchor": side === 0 ? "end" : "start" },
-        number: { x: side === 0 ? left - 8 : right + 8, y: y + 5.5, "text-anchor": side === 0 ? "end" : "start" },
-        end: [side === 0 ? right : left, y],
-        text,
-      };
+      const box = [left, y - pitch / 2 + 1, right - left, pitch - 2];
+      const number = side ? [right + 6, y + 5, "start"] : [left - 6, y + 5, "end"];
+      return { text, x: (left + right) / 2, y, box, number, end: [side ? left : right, y] };
     }),
   );
-  const names = [lefts[0] + widths[0], lefts[1]];
-  return { name: "down", size: [lefts[1] + widths[1] + number, head + most * pitch + 8], sides, names };
+  const end = lefts[1] + widths[1];
+  const names = [[beside + widths[0], 20, "end"], [lefts[1], 20, "start"]];
+  return { rows: false, tokens: layout, size: [end + beside, 40 + most * pitch], names };
 }
 
-function render({ model, el }) {
-  const root = html("div", el, "course-attention-root");
-  const tokens = [model.get("target_tokens"), model.get("source_tokens")];
-  const said = tokens.map(spoken);
-  const SIDES = ["target", "source"];
-  const [layers, heads, m, n] = model.get("shape");
-  const view = model.get("_weights");
-  const all = new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
-  const names = model.get("names");
-  const faint = Math.min(0.004, 0.5 / n); // weights below this have no line: hardly more than nothing, even of many
+function cut(text, width, room) {
+  if (width(text) <= room) return text;
+  let length = text.length - 1;
+  while (length > 1 && width(`${text.slice(0, length)}…`) > room) length--;
+  return `${text.slice(0, length)}…`;
+}
+
+function build(ui) {
+  const { names } = ui.data;
+  const showInputs = addControls(ui, ui.data.controls);
+  const body = html("div", ui.body, "course-attention-body");
+  const overview = html("div", body, "course-attention-side");
+  const scroll = html("div", overview, "course-attention-scroll");
+  const grid = html("div", scroll, "course-attention-grid", { role: "radiogroup", "aria-label": "layer and head: arrow keys select" });
+  const legend = html("p", overview, "course-attention-legend");
+  const summary = html("p", overview, "course-attention-summary");
+  const panel = html("div", body, "course-attention-panel");
+  const heading = html("p", panel, "course-attention-heading", { "aria-live": "polite" });
+  const share = html("p", panel);
+  const stage = html("div", html("div", panel, "course-attention-scroll"), "course-attention-stage");
+  const back = svg("svg", stage, { class: "course-attention-all", "aria-hidden": "true" });
+  const front = svg("svg", stage, { class: "course-attention-front", role: "group" });
+  const sentence = html("p", panel, "course-attention-sentence", { "aria-live": "polite" });
+  let shown = null; // the answer on screen, as `read` returns it
+  let plan = null; // where its tokens stand
+  let drawn = ""; // the head whose curves are on screen
+  let thumbs = [];
+  let boxes = [];
+  let beam, gold;
   let hovered = null;
 
-  if (model.get("title")) html("p", root, "course-title").textContent = model.get("title");
-  const controls = html("div", root, "course-controls");
-  const count = (number) => Array.from({ length: number }, (_, index) => [`${index + 1} of ${number}`, index]);
-  const choose = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
+  // Selection and focus, within what the present answer has
+
+  const selected = () => [Math.min(ui.view.layer, shown.layers - 1), Math.min(ui.view.head, shown.heads - 1)];
+  const map = () => shown.maps[selected()[0]].at(selected()[1]);
+  const kept = () => {
+    // In another sentence, follow the same token if it is there.
+    if (!ui.view.focus) return null;
+    const [row, index, token] = ui.view.focus;
+    const tokens = shown.tokens[SIDES.indexOf(row)];
+    const position = tokens[index] === token ? index : tokens.indexOf(token);
+    return position < 0 ? null : [SIDES.indexOf(row), position];
   };
-  const layerMenu =
-    layers > 1 ? select(controls, "layer", count(layers), model.get("layer"), (layer) => choose({ layer })) : null;
-  const headMenu =
-    heads > 1
-      ? select(controls, "head", [...count(heads), ["mean of heads", -1]], model.get("head"), (head) => choose({ head }))
-      : null;
+  const follow = (side, index) => ui.setView({ focus: [SIDES[side], index, shown.tokens[side][index]] });
+  const row = (matrix, index) => Array.from(matrix.subarray(index * shown.n, (index + 1) * shown.n));
+  const weightsOf = (matrix, side, index) =>
+    side === 0 ? row(matrix, index) : Array.from({ length: shown.m }, (_, i) => matrix[i * shown.n + index]);
 
-  const body = html("div", root, "course-body");
-  const frame = html("div", body, "course-frame");
-  const aside = html("div", body, "course-side");
-  const line = html("p", aside, "course-text", { "aria-live": "polite" });
-  const maps = layers * heads > 1 ? overview() : null;
-
-  const pens = new Map();
-  for (const [plan, size] of BASE) {
-    const pen = document.createElement("canvas").getContext("2d");
-    const family = getComputedStyle(document.body).getPropertyValue("--jp-ui-font-family") || "sans-serif";
-    pen.font = `bold ${size}px ${family}`; // the chosen token is bold and must fit as well
-    pens.set(plan, pen);
+  function nameOf(layer, head) {
+    const parts = shown.layers > 1 ? [`layer ${layer + 1}`] : [];
+    if (shown.heads > 1) parts.push(head === MEAN ? `mean of ${shown.heads} heads` : `head ${head + 1}`);
+    return parts.join(", ");
   }
-  const dense = Math.max(m, n) > DENSE;
-  const inRows = across(tokens, pens.get("across"));
-  let plan = null;
-  let picture, fog, beam, boxes;
 
-  function lay(width) {
-    // Rows read like the sentence they are; where they would leave the page, columns hold any length.
-    const columns = () => down(tokens, pens.get(dense ? "dense" : "down"), dense, width);
-    const wanted = inRows.size[0] + 130 <= width ? inRows : columns();
-    if (wanted.name === plan?.name && wanted.size[0] === plan.size[0]) return;
-    const hadFocus = frame.contains(document.activeElement);
-    plan = wanted;
-    hovered = null;
-    frame.replaceChildren();
-    frame.className = `course-frame course-${plan.name}${plan !== inRows && dense ? " course-dense" : ""}`;
-    // The sentence grows with what it says and must not push the picture from under the pointer: below or beside it.
-    if (plan === inRows) root.append(line);
-    else aside.prepend(line);
-    if (plan === inRows) {
-      const labels = html("div", frame, "course-names", { "aria-hidden": "true" });
-      names.forEach((name, side) => (html("span", labels, "", { style: `top:${plan.names[side]}px` }).textContent = name));
-    }
-    const [wide, high] = plan.size;
-    picture = svg("svg", html("div", frame, "course-scroll"), {
-      width: wide,
-      height: high,
-      viewBox: `0 0 ${wide} ${high}`,
-      role: "group",
-      "aria-label": `${model.get("title") || "attention"}: ${names[0]} and ${names[1]}; arrow keys move`,
-    });
-    if (plan !== inRows)
-      names.forEach((name, side) => {
-        const place = { x: plan.names[side], y: 22, "text-anchor": side === 0 ? "end" : "start", "aria-hidden": "true" };
-        svg("text", picture, { ...place, class: "course-side-name" }).textContent = name;
+  // Thumbnails
+
+  function buildThumbs() {
+    const { layers, heads, maps, m, n } = shown;
+    grid.replaceChildren();
+    grid.style.gridTemplateColumns = `${layers > 1 ? "auto " : ""}repeat(${maps[0].length}, auto)`;
+    const label = (text) => (html("span", grid, "course-attention-name").textContent = text);
+    if (layers > 1 && heads > 1) label("head");
+    if (heads > 1) maps[0].forEach((_, column) => label(column < heads ? `${layers > 1 ? "" : "head "}${column + 1}` : "mean"));
+    thumbs = maps.flatMap((row, layer) => {
+      if (layers > 1) label(`layer ${layer + 1}`);
+      return row.map((matrix, column) => {
+        const head = column < heads ? column : MEAN;
+        const thumb = html("button", grid, "course-attention-thumb", { type: "button", role: "radio" });
+        const frame = html("span", thumb, "course-attention-frame");
+        const canvas = html("canvas", frame, "", { width: n, height: m });
+        html("span", frame, "course-attention-mark");
+        const onLinks = shown.links.length ? percent(goldShare(matrix)) : "";
+        if (onLinks) html("span", thumb, "course-attention-share").textContent = onLinks;
+        thumb.setAttribute("aria-label", (nameOf(layer, head) || "attention map") + (onLinks && `, ${onLinks} on gold links`));
+        thumb.addEventListener("click", () => ui.setView({ layer, head }));
+        thumb.addEventListener("keydown", (event) => {
+          const goal = arrowMoves(event, layer, column, layers, row.length);
+          if (!goal) return;
+          event.preventDefault();
+          ui.setView({ layer: goal[0], head: goal[1] < heads ? goal[1] : MEAN });
+          thumbs[goal[0] * row.length + goal[1]].thumb.focus();
+        });
+        return { thumb, canvas, matrix, layer, head };
       });
-    fog = svg("g", picture, { class: "course-fog", "aria-hidden": "true" });
-    beam = svg("g", picture, { class: "course-beam", "aria-hidden": "true" });
-    boxes = plan.sides.map((places, side) => places.map((place, index) => tokenBox(place, side, index)));
-    drawFog();
-    update();
-    if (hadFocus) home().focus();
+    });
+    grid.classList.toggle("course-attention-single", thumbs.length === 1);
+    legend.textContent = `Rows: ${names[0]}; columns: ${names[1]}.${shown.links.length ? " Below: weight on gold links." : ""}`;
   }
 
-  function tokenBox(place, side, index) {
-    const group = svg("g", picture, { class: `course-token course-${SIDES[side]}`, role: "button", tabindex: -1 });
-    group.dataset.row = SIDES[side];
-    group.dataset.index = index;
-    svg("rect", group, place.box);
-    svg("text", group, { ...place.word, class: "course-word" }).textContent = place.text;
-    const number = svg("text", group, { ...place.number, class: "course-number" });
-    if (place.text !== visible(tokens[side][index])) svg("title", group).textContent = tokens[side][index];
-    group.addEventListener("pointerenter", () => ((hovered = [SIDES[side], index]), update()));
-    group.addEventListener("pointerleave", () => ((hovered = null), update()));
-    group.addEventListener("focus", () => focusOn([SIDES[side], index]));
+  function paint() {
+    // The square root brings small weights up: among 40 tokens, 0.1 is much.
+    const [ground, strong] = [rgb(ui.root, "--c-ground"), rgb(ui.root, "--c-strong")];
+    const ramp = Array.from({ length: 256 }, (_, step) => ground.map((one, at) => one + ((strong[at] - one) * step) / 255));
+    for (const { canvas, matrix } of thumbs) {
+      const pen = canvas.getContext("2d");
+      const image = pen.createImageData(shown.n, shown.m);
+      matrix.forEach((weight, at) => image.data.set([...ramp[Math.round(255 * Math.sqrt(Math.min(weight, 1)))], 255], 4 * at));
+      pen.putImageData(image, 0, 0);
+    }
+  }
+
+  function goldShare(matrix) {
+    // Of the weight of target tokens that have a gold link, how much is on the link.
+    const targets = new Set(shown.links.map(([, target]) => target));
+    const total = [...targets].reduce((sum, target) => sum + row(matrix, target).reduce((a, b) => a + b, 0), 0);
+    return shown.links.reduce((sum, [source, target]) => sum + matrix[target * shown.n + source], 0) / total;
+  }
+
+  // The selected head
+
+  function lay() {
+    const room = ui.body.clientWidth;
+    if (!room) return false;
+    const pen = document.createElement("canvas").getContext("2d");
+    const family = getComputedStyle(ui.root).fontFamily;
+    const measure = (size) => {
+      pen.font = `bold ${size}px ${family}`; // the followed token is bold
+      return (text) => pen.measureText(text).width;
+    };
+    const columns = shown.maps[0].length;
+    const labels = shown.layers > 1 ? LAYER_NAME : 0;
+    const tiny = shown.links.length ? 40 : 26; // a percentage below it needs room
+    const [small, fair, large] = columns * shown.layers === 1 ? [110, 150, 190] : [tiny, 40, Math.min(84, 420 / shown.layers)];
+    const widthOf = (size) => labels + columns * (size + CELL_GAP);
+    const letters = Math.max(shown.m, shown.n) <= 24 ? 16 : 14;
+    const besideOf = (size) => room - widthOf(size) - GAP; // for the selected head beside thumbnails of this size
+    const rows = inRows(shown.tokens, shown.same, measure(16));
+    const narrow = inColumns(shown.tokens, measure(letters), besideOf(fair));
+    const beside = Math.min(rows.size[0], narrow.size[0]) <= besideOf(small);
+    plan = rows.size[0] <= (beside ? besideOf(fair) : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room);
+    const space = beside ? room - plan.size[0] - GAP : room;
+    const size = Math.max(small, Math.min(large, (space - labels) / columns - CELL_GAP));
+    const scaled = (length, other) => size * Math.max(0.5, Math.min(1, length / other));
+    const [high, wide] = [scaled(shown.m, shown.n), scaled(shown.n, shown.m)];
+    grid.style.setProperty("--wide", `${wide.toFixed(1)}px`);
+    grid.style.setProperty("--high", `${high.toFixed(1)}px`);
+    body.classList.toggle("course-attention-beside", beside);
+    overview.style.width = beside ? `${Math.max(widthOf(size), Math.min(space, 200))}px` : "";
+    panel.style.minWidth = `${plan.size[0]}px`;
+    ui.root.style.setProperty("--letters", `${plan.rows ? 16 : letters}px`);
+    return true;
+  }
+
+  function buildTokens() {
+    const [wide, high] = plan.size;
+    for (const picture of [back, front]) {
+      picture.replaceChildren();
+      set(picture, { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
+    }
+    front.setAttribute("aria-label", `${names[0]} and ${names[1]}: arrow keys move, Escape follows none`);
+    names.forEach((name, side) => {
+      const [x, y, anchor] = plan.names[side];
+      svg("text", front, { x, y, "text-anchor": anchor }).textContent = name;
+    });
+    gold = shown.links.map(([source, target]) => {
+      return { source, target, path: svg("path", front, { d: curve(target, source), class: "course-attention-gold" }) };
+    });
+    beam = svg("g", front, { class: "course-attention-beam", "aria-hidden": "true" });
+    boxes = plan.tokens.map((tokens, side) => tokens.map((token, index) => buildToken(token, side, index)));
+  }
+
+  function buildToken({ text, x, y, box, number }, side, index) {
+    const group = svg("g", front, { class: `course-attention-token course-attention-${SIDES[side]}`, role: "button", tabindex: -1 });
+    const [left, top, width, height] = box;
+    const rect = svg("rect", group, { x: left, y: top, width, height, rx: 5 });
+    svg("text", group, { x, y, dy: "0.35em", "text-anchor": "middle" }).textContent = text;
+    const weight = svg("text", group, { x: number[0], y: number[1], "text-anchor": number[2], class: "course-attention-number" });
+    group.addEventListener("pointerenter", () => hover([side, index]));
+    group.addEventListener("pointerleave", () => hover(null));
+    group.addEventListener("focus", () => ((hovered = null), follow(side, index)));
     group.addEventListener("click", () => group.focus());
     group.addEventListener("keydown", (event) => move(event, side, index));
-    return { group, number };
+    return { group, rect, weight };
   }
 
-  function home() {
-    const [side, index] = model.get("focus").length ? model.get("focus") : ["target", 0];
-    return boxes[SIDES.indexOf(side)][index].group;
-  }
-
-  function focusOn(focus) {
-    hovered = null; // the keyboard was used last: a pointer that rests on a token must not hide what it does
-    choose({ focus });
-    update();
+  function hover(token) {
+    hovered = token;
+    showFollowed();
   }
 
   function move(event, side, index) {
-    const last = boxes[side].length - 1;
-    const far = boxes[1 - side].length - 1;
-    const back = [side, Math.max(index - 1, 0)];
-    const on = [side, Math.min(index + 1, last)];
-    const over = [1 - side, Math.round((index / Math.max(last, 1)) * far)];
-    const [previous, next, toTarget, toSource] =
-      plan === inRows ? ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"] : ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
-    const goals = {
-      [previous]: back,
-      [next]: on,
-      [toTarget]: side === 1 ? over : null,
-      [toSource]: side === 0 ? over : null,
-      Home: [side, 0],
-      End: [side, last],
-    };
     if (event.key === "Escape") {
-      event.preventDefault();
-      focusOn([]);
-    } else if (event.key in goals) {
-      event.preventDefault();
-      const goal = goals[event.key];
-      if (goal) boxes[goal[0]][goal[1]].group.focus();
+      hovered = null;
+      ui.setView({ focus: null });
+      event.target.blur();
     }
+    const grids = plan.rows ? [side, index, 2, boxes[side].length] : [index, side, boxes[side].length, 2];
+    const goal = arrowMoves(event, ...grids);
+    if (!goal) return;
+    event.preventDefault();
+    const ends = { Home: [side, 0], End: [side, boxes[side].length - 1] };
+    const [toSide, to] = ends[event.key] ?? (plan.rows ? goal : [goal[1], goal[0]]);
+    // To the other row: to the token opposite, where the rows have different lengths.
+    const scale = toSide === side ? 1 : (boxes[toSide].length - 1) / Math.max(boxes[side].length - 1, 1);
+    boxes[toSide][Math.round(to * scale)].group.focus();
   }
 
-  function weight(i, j, layer = model.get("layer"), head = model.get("head")) {
-    const base = layer * heads * m * n + i * n + j;
-    if (head >= 0) return all[base + head * m * n];
-    let sum = 0;
-    for (let h = 0; h < heads; h++) sum += all[base + h * m * n];
-    return sum / heads;
+  function curve(target, source) {
+    const [[x1, y1], [x2, y2]] = [plan.tokens[0][target].end, plan.tokens[1][source].end];
+    const [bendX, bendY] = plan.rows ? [0, (y2 - y1) / 2] : [(x2 - x1) / 2, 0];
+    return `M${x1} ${y1}C${x1 + bendX} ${y1 + bendY} ${x2 - bendX} ${y2 - bendY} ${x2} ${y2}`;
   }
 
-  const weightsOf = (side, index) =>
-    tokens[side === "target" ? 1 : 0].map((_, other) => (side === "target" ? weight(index, other) : weight(other, index)));
+  const look = (weight, opacity) => ({ "stroke-width": (1 + 9 * weight).toFixed(2), "stroke-opacity": opacity.toFixed(3) });
+  const faint = () => Math.min(0.004, 0.5 / shown.n); // a smaller weight has no curve
 
-  function sentence(side, index) {
-    const others = said[side === "target" ? 1 : 0];
-    const me = `“${said[side === "target" ? 0 : 1][index]}”`;
-    const ordered = weightsOf(side, index)
-      .map((value, place) => [value, place])
-      .filter(([value]) => value > 0)
-      .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
-    if (!ordered.length)
-      return side === "target" ? `${me} is fully masked: all its weights are 0.` : `No token attends to ${me}: all its weights are 0.`;
-    const parts = [ordered.slice(0, NAMED).map(([value, place]) => `${others[place]} ${figure(value)}`).join(", ")];
-    const rest = ordered.slice(NAMED);
-    if (rest.length) parts.push(`the next ${rest.length} together ${figure(rest.reduce((sum, pair) => sum + pair[0], 0))}`);
-    const zeros = others.length - ordered.length;
-    if (zeros) parts.push(zeros === 1 ? "one weight is 0" : `${zeros} weights are 0`);
-    return `${me} ${side === "target" ? "attends to" : "is attended to by"}: ${parts.join("; ")}`;
-  }
-
-  function stroke(parent, i, j, value, opacity) {
-    const [[x1, y1], [x2, y2]] = [plan.sides[0][i].end, plan.sides[1][j].end];
-    svg("line", parent, { x1, y1, x2, y2, "stroke-width": (1 + 8 * value).toFixed(2), "stroke-opacity": opacity.toFixed(3) });
-  }
-
-  function drawFog() {
-    // Every line of the head; drawn once for it and only faded while a token is followed.
-    fog.replaceChildren();
-    const least = 0.12 * Math.min(1, 14 / n); // many thin lines would grow into a wall
-    for (let i = 0; i < m; i++)
-      for (let j = 0; j < n; j++) {
-        const value = weight(i, j);
-        if (value >= faint) stroke(fog, i, j, value, least + (0.95 - least) * value);
-      }
-  }
-
-  function drawBeam(side, index) {
-    beam.replaceChildren();
-    if (side === null) return;
-    const values = weightsOf(side, index);
-    const most = Math.max(...values);
-    // The width is the weight; the opacity is relative, so that uniform attention stays visible.
-    values.forEach((value, other) => {
-      const [i, j] = side === "target" ? [index, other] : [other, index];
-      if (value >= faint) stroke(beam, i, j, value, 0.3 + (0.65 * value) / most);
+  function drawAll() {
+    const paths = Array.from({ length: LEVELS }, () => []);
+    map().forEach((weight, at) => {
+      const level = Math.min(LEVELS - 1, Math.floor(LEVELS * Math.sqrt(weight)));
+      if (weight >= faint()) paths[level].push(curve(Math.floor(at / shown.n), at % shown.n));
+    });
+    back.replaceChildren();
+    const least = 0.3 * Math.min(1, 10 / shown.n); // many thin curves would become a wall
+    paths.forEach((curves, level) => {
+      const weight = ((level + 0.5) / LEVELS) ** 2;
+      if (curves.length) svg("path", back, { d: curves.join(""), ...look(weight, least + (0.95 - least) * Math.sqrt(weight)) });
     });
   }
 
-  function update() {
-    const [side, index] = hovered ?? (model.get("focus").length ? model.get("focus") : [null, -1]);
-    fog.classList.toggle("course-faded", side !== null);
-    drawBeam(side, index);
-    const values = side === null ? [] : weightsOf(side, index);
-    const tabStop = home();
-    boxes.forEach((row, place) =>
-      row.forEach(({ group, number }, token) => {
-        const chosen = SIDES[place] === side && token === index;
-        const partner = side !== null && SIDES[place] !== side;
-        group.classList.toggle("course-chosen", chosen);
-        group.classList.toggle("course-partner", partner && values[token] >= faint);
-        number.textContent = partner ? figure(values[token]) : "";
-        number.style.setProperty("--weight", partner ? values[token].toFixed(3) : 0);
-        group.setAttribute("tabindex", group === tabStop ? 0 : -1);
-        group.setAttribute("aria-label", chosen ? sentence(side, index) : said[place][token]);
+  function showFollowed() {
+    // Everything that depends on the followed token; runs at every move of the pointer.
+    const [side, index] = hovered ?? kept() ?? [-1, -1];
+    const weights = side < 0 ? [] : weightsOf(map(), side, index);
+    const largest = Math.max(...weights);
+    back.classList.toggle("course-attention-faded", side >= 0);
+    beam.replaceChildren();
+    weights.forEach((weight, other) => {
+      const ends = side === 0 ? [index, other] : [other, index];
+      // The width is the weight; the opacity is relative, so that even attention stays visible.
+      if (weight >= faint()) svg("path", beam, { d: curve(...ends), ...look(weight, 0.3 + (0.65 * weight) / largest) });
+    });
+    for (const { source, target, path } of gold)
+      path.classList.toggle("course-attention-faded", side >= 0 && index !== [target, source][side]);
+    const [tabSide, tabIndex] = kept() ?? [0, 0];
+    boxes.forEach((tokens, row) =>
+      tokens.forEach(({ group, rect, weight }, token) => {
+        const value = side >= 0 && row !== side ? weights[token] : null;
+        const chosen = row === side && token === index;
+        group.classList.toggle("course-attention-followed", chosen);
+        rect.style.fill = chosen ? shade(0.25, "var(--own)") : value ? shade(0.7 * value, "var(--own)") : "";
+        weight.textContent = value === null ? "" : figure(value);
+        weight.classList.toggle("course-attention-negligible", value < 0.005);
+        group.setAttribute("tabindex", row === tabSide && token === tabIndex ? 0 : -1);
+        group.setAttribute("aria-label", shown.said[row][token]);
       }),
     );
-    line.textContent =
-      side === null ? "Point at a token, or Tab to the tokens and use the arrow keys." : sentence(side, index);
-    if (layerMenu) layerMenu.value = model.get("layer");
-    if (headMenu) headMenu.value = model.get("head");
-    maps?.update(side, index);
-    root.dataset.state = JSON.stringify({ layer: model.get("layer"), head: model.get("head"), row: side, index });
-    root.dataset.status = "ok";
-    root.dataset.count = Number(root.dataset.count ?? 0) + 1;
+    sentence.textContent = side < 0 ? "Point at a token, or move to it with Tab and the arrow keys." : sentenceOf(side, index, weights);
+    summary.textContent = side === 0 && thumbs.length > 1 ? summaryOf(index) : "";
+    grid.dataset.follows = SIDES[side] ?? "";
+    const [m, n] = [shown.m, shown.n];
+    const [top, tall] = side === 0 ? [index / m, 1 / m] : [0, 1];
+    const [left, broad] = side === 1 ? [index / n, 1 / n] : [0, 1];
+    for (const [name, value] of Object.entries({ top, tall, left, broad })) grid.style.setProperty(`--${name}`, `${(100 * value).toFixed(3)}%`);
   }
 
-  function overview() {
-    // One small map for each head, one row of them for each layer: which heads are worth a closer look.
-    const size = heads <= 4 ? 76 : heads <= 8 ? 60 : 46;
-    const [high, wide] = m >= n ? [size, Math.max(16, (size * n) / m)] : [Math.max(16, (size * m) / n), size];
-    const caption = html("p", aside, "course-caption");
-    caption.textContent = `All heads. Rows: ${names[0]}; columns: ${names[1]}. Brighter: larger weight.`;
-    const grid = html("div", aside, "course-maps", {
-      role: "radiogroup",
-      "aria-label": "layer and head: arrow keys move",
-      style: `grid-template-columns: auto repeat(${heads}, auto)`,
-    });
-    html("span", grid, "course-map-name").textContent = size < 60 && heads > 1 ? "head" : "";
-    for (let head = 0; head < heads; head++)
-      html("span", grid, "course-map-name").textContent = size < 60 ? `${head + 1}` : `head ${head + 1}`;
-    aside.style.flexBasis = `${Math.max(340, heads * (wide + 6) + 90)}px`; // beside the picture only where it fits
-    const buttons = [];
-    for (let layer = 0; layer < layers; layer++) {
-      html("span", grid, "course-map-name course-map-row").textContent = layers > 1 ? `layer ${layer + 1}` : "";
-      for (let head = 0; head < heads; head++) {
-        const button = html("button", grid, "course-map", {
-          type: "button",
-          role: "radio",
-          "aria-label": layers > 1 ? `layer ${layer + 1}, head ${head + 1}` : `head ${head + 1}`,
-          style: `width:${wide}px;height:${high}px`,
-        });
-        paint(html("canvas", button, "", { width: n, height: m }), layer, head);
-        html("span", button, "course-map-mark");
-        button.addEventListener("click", () => (choose({ layer, head }), button.focus()));
-        button.addEventListener("keydown", (event) => moveMap(event, layer, head));
-        buttons.push({ button, layer, head });
-      }
+  function sentenceOf(side, index, weights) {
+    const others = shown.said[1 - side];
+    const ordered = weights
+      .map((value, other) => [value, other])
+      .filter(([value]) => value > 0)
+      .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+    const token = shown.said[side][index];
+    if (!ordered.length) return side ? `No token attends to ${token}: all its weights are 0.` : `${token} is fully masked: all its weights are 0.`;
+    const parts = [ordered.slice(0, NAMED).map(([value, other]) => `${others[other]} ${figure(value)}`).join(", ")];
+    const rest = ordered.slice(NAMED);
+    if (rest.length) parts.push(`the other ${rest.length} together ${figure(rest.reduce((sum, [value]) => sum + value, 0))}`);
+    const zeros = others.length - ordered.length;
+    if (zeros) parts.push(zeros === 1 ? "one weight is 0" : `${zeros} weights are 0`);
+    return `${token} ${side ? "is attended to by" : "attends to"} ${parts.join("; ")}.`;
+  }
+
+  function summaryOf(index) {
+    // The token with the largest weight, counted over all heads.
+    const counts = new Map();
+    const own = thumbs.filter(({ head }) => shown.heads === 1 || head !== MEAN);
+    for (const { matrix } of own) {
+      const weights = row(matrix, index);
+      const peak = weights.indexOf(Math.max(...weights));
+      counts.set(peak, (counts.get(peak) ?? 0) + 1);
     }
-    function moveMap(event, layer, head) {
-      const goals = goalsFrom(layer, head, layers, heads);
-      if (!(event.key in goals)) return;
-      event.preventDefault();
-      const [toLayer, toHead] = goals[event.key];
-      choose({ layer: toLayer, head: toHead });
-      buttons[toLayer * heads + toHead].button.focus();
+    const ordered = [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+    const parts = ordered.slice(0, 4).map(([peak, count]) => `${shown.same && peak === index ? "itself" : shown.said[1][peak]} in ${count}`);
+    const rest = ordered.slice(4).reduce((sum, [, count]) => sum + count, 0);
+    if (rest) parts.push(`other tokens in ${rest}`);
+    return `${shown.said[0][index]} attends most to ${parts.join(", ")} of ${own.length} ${shown.heads > 1 ? "heads" : "layers"}.`;
+  }
+
+  function draw() {
+    showInputs();
+    if (ui.answer !== shown?.answer) {
+      shown = read(ui.answer);
+      hovered = null;
+      plan = null;
+      buildThumbs();
     }
-    return {
-      update(row, index) {
-        for (const { button, layer, head } of buttons) {
-          const here = layer === model.get("layer") && head === model.get("head");
-          const inMean = layer === model.get("layer") && model.get("head") === -1;
-          button.setAttribute("aria-checked", here);
-          button.classList.toggle("course-map-on", here || inMean);
-          button.setAttribute("tabindex", here || (inMean && head === 0) ? 0 : -1);
-        }
-        // The token that is followed, in every map at once: its row, or its column.
-        const [top, tall] = row === "target" ? [index / m, 1 / m] : [0, 1];
-        const [left, broad] = row === "source" ? [index / n, 1 / n] : [0, 1];
-        grid.dataset.follows = row ?? "";
-        for (const [name, value] of Object.entries({ top, tall, left, broad }))
-          grid.style.setProperty(`--${name}`, `${(100 * value).toFixed(3)}%`);
-      },
-    };
+    if (!plan) {
+      if (!lay()) return; // not in the page yet
+      paint();
+      buildTokens();
+      drawn = "";
+    }
+    const [layer, head] = selected();
+    if (drawn !== `${layer},${head}`) drawAll();
+    drawn = `${layer},${head}`;
+    heading.textContent = nameOf(layer, head);
+    heading.hidden = !heading.textContent;
+    share.textContent = shown.links.length ? `${percent(goldShare(map()))} of the weight is on gold links (dashed).` : "";
+    share.hidden = !share.textContent;
+    for (const one of thumbs) {
+      const here = one.layer === layer && (one.head === head || shown.heads === 1);
+      one.thumb.setAttribute("aria-checked", here);
+      one.thumb.setAttribute("tabindex", here ? 0 : -1);
+    }
+    showFollowed();
   }
 
-  function paint(canvas, layer, head) {
-    const colors = model.get("_colors").map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
-    const pen = canvas.getContext("2d");
-    const image = pen.createImageData(n, m);
-    for (let i = 0; i < m; i++)
-      for (let j = 0; j < n; j++) {
-        // The square root brings small weights up: among 40 tokens, 0.1 is already much.
-        const place = Math.sqrt(Math.min(Math.max(weight(i, j, layer, head), 0), 1)) * (colors.length - 1);
-        image.data.set([...colors[Math.round(place)], 255], 4 * (i * n + j));
-      }
-    pen.putImageData(image, 0, 0);
-  }
-
-  const another = () => {
-    drawFog();
-    update();
-  };
-  model.on("change:layer", another);
-  model.on("change:head", another);
-  model.on("change:focus", update);
-  const release = keepKeys(() => root);
-  lay(FIRST_WIDTH);
-  const watch = new ResizeObserver(([entry]) => entry.contentRect.width > 0 && lay(entry.contentRect.width));
-  watch.observe(root);
-  return () => {
-    release();
-    watch.disconnect();
-    model.off("change:layer", another);
-    model.off("change:head", another);
-    model.off("change:focus", update);
-  };
+  let width = 0;
+  const watch = new ResizeObserver(() => {
+    if (Math.abs(ui.body.clientWidth - width) < 2) return;
+    width = ui.body.clientWidth;
+    plan = null;
+    draw();
+  });
+  watch.observe(ui.body);
+  ui.onRemove(() => watch.disconnect());
+  ui.onTheme(() => plan && paint());
+  return draw;
 }
 
-export default { render };
+export default course({ name: "attention", build });

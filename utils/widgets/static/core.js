@@ -7,6 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const PATIENCE = 1500; // milliseconds until the page computes what a busy kernel was asked
 const NOTES = {
   page: "Without Python: this page computes with the reference implementation.",
+  stored: "Without Python: stored answers.",
   busy: "Python is busy: this page computes with the reference implementation.",
   frozen: "Run this cell to activate the widget.",
   waiting: "Waiting for Python.",
@@ -18,7 +19,14 @@ function course({ name, build, compute }) {
     const data = model.get("data");
     let lost = false; // a kernel that stopped or restarted no longer knows this widget
     const disconnected = () => model.isStored || lost || el.closest(".jupyter-widgets-disconnected") !== null;
-    const alone = (inputs) => compute?.(data, inputs) ?? data.answers?.[keyOf(inputs)];
+    const fixed = !Object.keys(withoutRequest(model.get("inputs"))).length; // nothing to ask: the one answer is known
+    let known = {}; // the last answer without Python: one change asks for it several times
+    const alone = (inputs) => {
+      if (fixed) return model.get("answer");
+      const key = keyOf(inputs);
+      if (known.key !== key) known = { key, answer: compute?.(data, inputs) ?? data.answers?.[key] };
+      return known.answer;
+    };
     let request = 0;
     let timer = null;
     let status = "ok";
@@ -30,7 +38,7 @@ function course({ name, build, compute }) {
       inputs: withoutRequest(model.get("inputs")),
       view: { ...model.get("view") },
       answer: model.get("answer"),
-      error: "",
+      error: model.get("error"), // a notebook may have been saved with it
       // What the reader did to the inputs: asks for a new answer.
       setInputs(changes) {
         ui.inputs = { ...ui.inputs, ...changes };
@@ -54,12 +62,12 @@ function course({ name, build, compute }) {
 
     if (data.title) html("p", root, "course-title").textContent = data.title;
     ui.controls = html("fieldset", root, "course-controls"); // the controls of the inputs; disabled when frozen
+    const error = html("p", root, "course-error", { role: "alert" }); // next to what caused it
     ui.body = html("div", root, "course-body");
-    const error = html("p", root, "course-error", { role: "alert" });
     const note = html("p", root, "course-note");
     const draw = build(ui);
     ui.controls.hidden = !ui.controls.childElementCount;
-    root.append(error, note);
+    root.append(note);
 
     function redraw() {
       const mode = ui.mode();
@@ -68,7 +76,8 @@ function course({ name, build, compute }) {
       error.textContent = ui.error;
       error.hidden = !ui.error;
       root.classList.toggle("course-stale", Boolean(ui.error) || status === "waiting");
-      const said = status === "ok" ? (mode === "kernel" ? "" : NOTES[mode]) : NOTES[status];
+      const how = mode !== "page" ? mode : fixed ? "" : compute ? "page" : "stored";
+      const said = status === "ok" ? (NOTES[how] ?? "") : NOTES[status];
       note.textContent = said;
       note.hidden = !said;
       draw();
@@ -246,10 +255,11 @@ const CONTROLS = {
     };
   },
   choice(spec, parent, change) {
-    // options: [[label, value], ...]
-    const box = html(spec.options.length > 4 ? "label" : "div", parent, "course-choice", { role: "group", "aria-label": spec.label });
+    // options: [[label, value], ...]; buttons where they fit in a row
+    const isMenu = spec.options.length > 4 || spec.options.map(([label]) => label).join("").length > 60;
+    const box = html(isMenu ? "label" : "div", parent, "course-choice", { role: "group", "aria-label": spec.label });
     html("span", box, "course-label").textContent = spec.label;
-    if (spec.options.length > 4) {
+    if (isMenu) {
       const menu = html("select", box);
       spec.options.forEach(([label], index) => (html("option", menu, "", { value: index }).textContent = label));
       menu.addEventListener("change", () => change(spec.options[menu.value][1]));
@@ -290,7 +300,8 @@ function minus(text) {
 }
 
 function percent(probability) {
-  return probability > 0 && probability < 0.005 ? "<1 %" : `${(100 * probability).toFixed(0)} %`;
+  if (probability > 0 && probability < 0.005) return "<1 %";
+  return probability >= 0.995 && probability < 0.99995 ? ">99 %" : `${(100 * probability).toFixed(0)} %`;
 }
 
 function softmax(scores, temperature = 1) {
@@ -331,12 +342,14 @@ function unseal(text) {
 const series = (index) => `var(--c-series-${index % 6})`;
 // Of a weight from 0 to 1: from the ground of the page to the full color.
 const shade = (weight, color = "var(--c-strong)") => `color-mix(in oklab, ${color} ${(100 * weight).toFixed(1)}%, var(--c-ground))`;
-const onShade = (weight) => (weight > 0.5 ? "var(--c-on-strong)" : "var(--c-text)");
+// Letters on it: black or white, whichever can be read.
+const onShade = (weight, color) => `oklch(from ${shade(weight, color)} clamp(0, (0.64 - l) * 1000, 1) 0 0)`;
 
 function rgb(element, variable) {
   // The numbers of a color variable, for a canvas.
   const probe = html("span", element, "", { style: `display:none;color:var(${variable})` });
-  const parts = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const parts = (getComputedStyle(probe).color || "rgb(0, 0, 0)") // not yet in the page
+    .match(/[\d.]+/g).slice(0, 3).map(Number);
   probe.remove();
   return parts;
 }

@@ -2,16 +2,17 @@
 
 function build(ui) {
   const { labels } = ui.data;
+  const grid = html("div", ui.body, "course-guess-grid");
+  for (const heading of ["", "your guess", "attention weights"]) html("span", grid, "course-guess-heading").textContent = heading;
   const rows = labels.map((label, index) => {
-    const row = html("div", ui.body, "course-guess-row");
-    html("span", row).textContent = label;
-    const input = html("input", row, "", { type: "range", min: 0, max: 100, "aria-label": `weight of ${label}` });
+    html("span", grid).textContent = label;
+    const input = html("input", grid, "", { type: "range", min: 0, max: 100, "aria-label": `weight of ${label}` });
     input.addEventListener("input", () =>
-      ui.setInputs({ levels: ui.inputs.levels.map((level, other) => (other === index ? Number(input.value) : level)) }),
+      ui.setInputs({ levels: ui.inputs.levels.map((level, position) => (position === index ? Number(input.value) : level)) }),
     );
     const bars = ["guess", "truth"].map((name) => {
-      const track = html("span", row, `course-guess-track course-guess-${name}`);
-      return { bar: html("span", track), number: html("output", row) };
+      const track = html("span", grid, `course-guess-track course-guess-${name}`);
+      return { bar: html("span", track), number: html("output", grid) };
     });
     return { input, bars };
   });
@@ -50,7 +51,7 @@ function compute(data, { levels, committed }) {
   const guess = total ? levels.map((level) => level / total) : null;
   if (!guess || !committed) return { guess, truth: null, distance: null };
   const truth = unseal(data.truth);
-  return { guess, truth, distance: guess.reduce((sum, one, index) => sum + Math.abs(one - truth[index]), 0) / 2 };
+  return { guess, truth, distance: guess.reduce((sum, weight, index) => sum + Math.abs(weight - truth[index]), 0) / 2 };
 }
 
 export default course({ name: "guess", build, compute });

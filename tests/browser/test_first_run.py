@@ -1,0 +1,95 @@
+"""The first minute of a new student, in a real browser: `make lab` in a copy of the course, with an empty home folder."""
+
+import json
+import re
+import time
+
+import pytest
+
+from tests.browser.lab import SLOW, foreign_requests, free_port
+from tests.first_start import FirstStart
+
+# Whatever ever pops up, even for a moment.
+WATCH = """window.popups = [];
+new MutationObserver(() => document.querySelectorAll(".jp-Dialog, .Toastify__toast").forEach((popup) => {
+    if (!window.popups.includes(popup.innerText)) window.popups.push(popup.innerText);
+})).observe(document, { childList: true, subtree: true });"""
+FIRST_OUTPUT = ".jp-OutputArea-output section[aria-label='Lesson 00']"
+BOARD = "section[aria-label='Your progress']"
+ANSWER = 'def normalize(numbers):\n    return numbers / numbers.sum()\n\n\nnormalize = exercise("0.1").use(normalize)'
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, chromium, record_testsuite_property):
+    started = time.monotonic()
+    with FirstStart(tmp_path_factory.mktemp("first"), free_port()) as start:
+        context = chromium.new_context(viewport={"width": 1280, "height": 1000})
+        page = context.new_page()
+        page.start, page.foreign = start, foreign_requests(context)
+        page.add_init_script(WATCH)
+        page.goto(start.address, timeout=SLOW * 1000)
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SLOW * 1000)
+        # Before JupyterLab has the list of kernels, it answers Shift+Enter in a code cell with a dialog.
+        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=SLOW * 1000)
+        page.locator(".jp-Notebook .jp-Cell").first.click()
+        for _ in range(3):  # two cells of text, then the first code
+            page.keyboard.press("Shift+Enter")
+        page.wait_for_selector(FIRST_OUTPUT, timeout=SLOW * 1000)
+        record_testsuite_property("seconds to the first output", round(time.monotonic() - started, 1))
+        yield page
+        context.close()
+
+
+def scroll_to(page, target: str):
+    """A long notebook keeps only the visible cells in the page."""
+    panel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer")
+    panel.evaluate("e => { e.scrollTop = 0; }")
+    for _ in range(60):
+        if page.locator(target).count():
+            break
+        panel.evaluate("e => { e.scrollTop += 300; }")
+        page.wait_for_timeout(100)
+    page.locator(target).first.scroll_into_view_if_needed()
+    return page.locator(target).first
+
+
+def test_lesson_00_is_open_and_shift_enter_runs_its_first_cell(page):
+    assert page.locator(".lm-DockPanel-tabBar .lm-mod-current").inner_text() == "00_start_here.ipynb"
+    assert "Start here" in page.locator(FIRST_OUTPUT).inner_text()
+
+
+def test_nothing_pops_up_and_nothing_is_asked_of_another_host(page):
+    page.wait_for_timeout(3000)
+    assert page.evaluate("window.popups") == []
+    assert page.foreign == []
+
+
+def test_nbgrader_is_installed_here_and_yet_absent_from_menus_tool_bar_and_side_bars(page):
+    pytest.importorskip("nbgrader")
+    assert page.locator(".lm-MenuBar-itemLabel").all_inner_texts()[0] == "File"
+    names = page.locator(".lm-MenuBar-itemLabel, .jp-Toolbar-item, .jp-SideBar .lm-TabBar-tab")
+    shown = [f"{item.inner_text()} {item.get_attribute('title')}" for item in names.all()]
+    assert not [words for words in shown if re.search("nbgrader|assignment|validate", words, re.IGNORECASE)]
+
+
+def test_the_board_follows_a_pass_and_its_links_open_the_exercises(page):
+    page.get_by_role("menuitem", name="Run").first.click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    board = scroll_to(page, BOARD)
+    assert "Start with 0.1" in board.inner_text()
+    scroll_to(page, ".jp-CodeCell:has-text('def normalize') .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(ANSWER)
+    page.keyboard.press("Shift+Enter")
+    page.get_by_text("is now used by the code below").first.wait_for(timeout=SLOW * 1000)
+    board = scroll_to(page, BOARD)
+    assert "Continue with 0.2" in board.inner_text()
+    board.get_by_role("link", name=re.compile("^2.3 one hop")).click()
+    page.locator(".lm-DockPanel-tabBar .lm-mod-current", has_text="02_memory_network.ipynb").wait_for()
+    page.locator(".jp-Cell.jp-mod-active .cm-content", has_text="Exercise 2.3").wait_for()
+
+
+def test_a_second_make_lab_leads_to_the_same_server(page):
+    assert page.start.again().endswith(f" {page.start.address}\n")
+    servers = [json.loads(file.read_text()) for file in page.start.home.rglob("jpserver-*.json")]
+    assert [server["port"] for server in servers] == [page.start.port]
