@@ -4,15 +4,17 @@ import itertools
 import re
 from html.parser import HTMLParser
 
+import matplotlib as mpl
+import numpy as np
 import pytest
 
 from tests.browser import lessons
 from utils.build.environment import EnvironmentReport, Finding
 from utils.build.results import Table
-from utils.exercises.board import board, board_html
+from utils.exercises.board import current_board
 from utils.paths import ROOT
 from utils.plots import style
-from utils.plots.layout import contrast
+from utils.plots.layout import contrast, contrast_on_pages
 from utils.plots.parts import LOOKS
 from utils.widgets.stage import STATIC
 
@@ -75,7 +77,7 @@ class Cells(HTMLParser):
 
 TABLES = {
     "results": (lambda: Table(["model", "error", "time"], [["a", 1, 2], ["b", 3, 4]]).html(), True),
-    "progress": (lambda: board_html(board().rows), True),
+    "progress": (lambda: current_board().to_html(), True),
     "environment": (lambda: EnvironmentReport([Finding("Python", "3.11")])._repr_html_(), False),
 }
 
@@ -91,9 +93,20 @@ def test_every_cell_of_a_table_is_named_by_its_row_and_column(name):
 # Colors
 
 
-def test_every_color_that_words_are_written_in_can_be_read_on_white():
-    for ink in (style.BLACK, style.BLUE, style.GREY, style.BROWN):
-        assert contrast(ink, "white") >= 4.5
+def test_every_color_that_words_are_written_in_can_be_read_on_light_and_dark_pages():
+    for ink in (style.BLACK, style.BLUE, style.GREY, style.BROWN, style.DARK_RED):
+        assert contrast_on_pages(ink, "white") >= 4.5
+
+
+def test_every_line_of_a_figure_is_seen_on_light_and_dark_pages():
+    for shade in {shade for shade, _, _ in LOOKS} | {*style.COLORS.values(), *style.SERIES, style.MUTED}:
+        assert contrast_on_pages(shade, "white") >= 3, shade
+
+
+@pytest.mark.parametrize("name", [style.WEIGHTS_MAP, style.SIGNED_MAP])
+def test_numbers_can_be_read_on_every_color_of_a_heat_map_on_light_and_dark_pages(name):
+    for shade in mpl.colormaps[name](np.linspace(0, 1, 501)):
+        assert contrast_on_pages(style.ink_on(shade), shade) >= 4.5
 
 
 @pytest.mark.parametrize("path", [*sorted(STATIC.glob("*.css")), ROOT / "utils/checks/text.py"], ids=lambda p: p.name)

@@ -214,6 +214,7 @@ class Refusing(http.server.BaseHTTPRequestHandler):
 
 def test_only_a_server_of_this_folder_that_answers_counts_as_running(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    assert lab.runtime_folder() == tmp_path
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # of the network; this machine is reached without it
     with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -223,18 +224,17 @@ def test_only_a_server_of_this_folder_that_answers_counts_as_running(tmp_path, m
         for number, content in enumerate([*stale, mine | {"root_dir": str(tmp_path)}]):
             (tmp_path / f"jpserver-{number}.json").write_text(json.dumps(content), encoding="utf-8")
         (tmp_path / "jpserver-half.json").write_text('{"port": 88', encoding="utf-8")
-        assert lab.running_server() is None
+        assert lab.running_server(tmp_path) is None
         (tmp_path / "jpserver-7.json").write_text(json.dumps(mine), encoding="utf-8")
-        assert lab.running_server() == lab.running_server(port) == tmp_path / "jpserver-7.json"
-        assert lab.running_server(port + 1) is None
+        assert lab.running_server(tmp_path) == lab.running_server(tmp_path, port) == tmp_path / "jpserver-7.json"
+        assert lab.running_server(tmp_path, port + 1) is None
         assert lab.address(tmp_path / "jpserver-7.json") == f"{mine['url']}{lab.FIRST_PAGE}?token=right"
         server.shutdown()
 
 
 def test_a_server_that_cannot_start_shows_its_log(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(lab, "START", "import sys; sys.exit('no module named jupyterlab')")
-    assert lab.serve(lab.free_port(18_888), open_browser=False, log=tmp_path / "log") == 1
+    assert lab.serve(lab.free_port(18_888), open_browser=False, runtime=tmp_path, log=tmp_path / "log") == 1
     assert "no module named jupyterlab" in capsys.readouterr().out
 
 

@@ -133,7 +133,7 @@ def test_a_plot_drawn_again_is_the_same_whatever_the_process_has_set(name):
 
 
 @pytest.mark.parametrize("color", [color for color in COLORS if color != INK])
-@pytest.mark.parametrize("page", ["#ffffff", "#14181e"])
+@pytest.mark.parametrize("page", ["#ffffff", "#121212"])
 def test_colors_stand_out_on_light_and_dark_pages(color, page):
     dark, light = sorted((luminance(color), luminance(page)))
     assert (light + 0.05) / (dark + 0.05) >= 3

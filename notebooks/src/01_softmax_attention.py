@@ -1006,7 +1006,7 @@ show(
     plots.weight_band(
         queries, x, weights, f"each query attends to its neighbors (h = {learned:.2f})"
     ),
-    alt="Regression weights as a bright diagonal band: every query attends to the points near it.",
+    alt="Regression weights as a diagonal band: every query attends to the points near it.",
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}

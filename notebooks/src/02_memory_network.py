@@ -310,7 +310,6 @@ show(
         row_axis="",
         column_axis="component",
         limits=None,
-        colour_label="weight",
     ),
     alt="Position encoding of a sentence of five words: the first word has large weights in the first components and "
     "small ones in the last, the last word the other way round, the middle word 1 everywhere.",

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser
 from playwright.sync_api import Error as BrowserError
 
 from tests.browser import lessons, site
-from tests.browser.contrast import unreadable
+from tests.browser.contrast import LAB_FIGURE, SITE_FIGURE, unreadable, wrong_in_dark
 from tests.browser.examples import open_examples, restart
 from tests.browser.lab import Lab, errors
 from tests.browser.operate import KIND, WIDGETS, WidgetError, operate
@@ -95,6 +95,8 @@ def check_site_page(running: Browser, file: Path, folder: Path) -> dict:
             page = site.open_page(running, file, width, theme)
             page.start_everything()
             problems += [f"{width} px, {theme}: {problem}" for problem in page.problems()]
+            if theme == "dark" and width == site.WIDTHS[-1]:
+                problems += wrong_in_dark(page.page, page.page.locator(SITE_FIGURE).all())
             pictures.append((f"{width} px, {theme}", own / f"{width}_{theme}.png"))
             page.page.screenshot(path=pictures[-1][1], full_page=True)
             page.close()
@@ -189,6 +191,9 @@ def visit(
     stops, wrong = unreachable(page)
     problems += wrong + nameless(page) + [f"hard to read: {text}" for text in unreadable(page)]
     pictures = [(f"page {index + 1}", path) for index, path in enumerate(page.screenshots(own, "page_"))]
+    page.theme("dark")
+    problems += wrong_in_dark(page.page, page.page.locator(LAB_FIGURE).all())
+    page.theme("light")
     done = operate(page, own)
     problems += done.problems
     pictures += done.pictures

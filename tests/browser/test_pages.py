@@ -7,9 +7,10 @@ import re
 import pytest
 
 from tests.browser import lessons
-from tests.browser.contrast import unreadable
+from tests.browser.contrast import LAB_FIGURE, LAB_PROSE, longest_line, unreadable, wrong_in_dark
 from tests.browser.lab import errors
 from tests.browser.operate import operate
+from tests.picture_rules import COLUMN
 
 IMAGES = """() => [...document.querySelectorAll(".jp-OutputArea-output img")].map((image) => ({
     drawn: image.complete && image.naturalWidth > 0, width: image.getBoundingClientRect().width, alt: image.alt}))"""
@@ -69,6 +70,21 @@ def test_a_saved_lecture_shows_its_pictures_without_being_run(lesson):
 
 def test_the_saved_outputs_can_be_read_in_either_theme(lesson, pictures):
     assert unreadable_in(("light", "dark"), lesson, pictures, "lecture") == []
+
+
+def test_the_first_figure_has_dark_colors_in_the_dark_theme_and_lines_of_prose_are_short(lesson):
+    lesson.hide_side_bar()
+    lesson.theme("dark")
+    assert wrong_in_dark(lesson.page, [lesson.page.locator(LAB_FIGURE).first]) == []
+    assert 60 < longest_line(lesson.page, LAB_PROSE) < 96
+
+
+def test_a_window_of_900_px_shows_figures_as_wide_as_the_rule_for_letters_assumes(lesson):
+    size = lesson.page.viewport_size
+    lesson.page.set_viewport_size({"width": 900, "height": 900})
+    width = lesson.page.locator(".course-figure").first.evaluate("figure => figure.getBoundingClientRect().width")
+    lesson.page.set_viewport_size(size)
+    assert width >= COLUMN
 
 
 def test_every_widget_of_a_students_notebook_answers_without_an_error(lesson, cells):

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.browser.contrast import SITE_FIGURE, SITE_PROSE, longest_line, wrong_in_dark
 from tests.browser.site import WIDTHS, open_page, pages_of
 from utils import paths
 from utils.build.live import live_states
@@ -170,6 +171,12 @@ def test_widgets_start_when_they_come_into_view(opened):
         hosts.nth(index).scroll_into_view_if_needed()
         hosts.nth(index).locator(".course-widget[data-count]").wait_for()
         assert not hosts.nth(index).locator(".live-picture").is_visible()
+
+
+def test_figures_have_dark_colors_on_a_dark_page_and_lines_of_prose_are_short(opened):
+    page = opened("01_softmax_attention", theme="dark")
+    assert wrong_in_dark(page, [page.locator(SITE_FIGURE).first]) == []
+    assert 60 < longest_line(page, SITE_PROSE) < 96
 
 
 def test_a_phone_reads_lesson_01_and_the_theme_button_reaches_the_widgets(opened):

@@ -137,11 +137,17 @@ def ensure_home(work: Path = WORK) -> str:
 # --- the running server -----------------------------------------------------------------------------------------
 
 
-def running_server(port: int | None = None) -> Path | None:
-    """The runtime file of the server of this folder, if one answers; with `port`, only the one at that port."""
-    from jupyter_core.paths import jupyter_runtime_dir
+def runtime_folder() -> Path:
+    """Where Jupyter servers describe themselves, as Jupyter itself says: it differs between systems."""
+    asked = subprocess.run([sys.executable, "-m", "jupyter", "--runtime-dir"], capture_output=True, text=True)
+    return Path(
+        asked.stdout.strip() or os.devnull
+    )  # without Jupyter there is no server; its start then says what is wrong
 
-    for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
+
+def running_server(runtime: Path, port: int | None = None) -> Path | None:
+    """The runtime file of the server of this folder, if one answers; with `port`, only the one at that port."""
+    for file in sorted(runtime.glob("jpserver-*.json")):
         try:
             server = json.loads(file.read_text(encoding="utf-8"))
             if Path(server["root_dir"]).resolve() == ROOT and port in (None, server["port"]) and answers(server):
@@ -173,7 +179,7 @@ def address(file: Path) -> str:
     return f"{server['url']}{FIRST_PAGE}{token}"
 
 
-def serve(port: int, open_browser: bool, log: Path) -> int:
+def serve(port: int, open_browser: bool, runtime: Path, log: Path) -> int:
     """Run the server until Ctrl-C, and print its address; its own log goes to a file, and is shown if it fails."""
     # Others on this machine must not read the log: it contains the token.
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -189,7 +195,7 @@ def serve(port: int, open_browser: bool, log: Path) -> int:
     try:
         until = time.monotonic() + START_SECONDS
         while server.poll() is None and time.monotonic() < until:
-            if runtime_file := running_server(port):
+            if runtime_file := running_server(runtime, port):
                 print(f"The course runs at this address until you press Ctrl-C: {address(runtime_file)}", flush=True)
                 server.wait()
                 break
@@ -230,7 +236,8 @@ def main() -> int:
             f"Your notebooks could not be copied to work/ ({error.strerror}): free some space, or copy the course to a folder "
             "where you can write files, and run `make lab` there."
         )
-    if runtime_file := running_server():
+    runtime = runtime_folder()
+    if runtime_file := running_server(runtime):
         print(f"The course already runs at this address (File > Shut Down stops it): {address(runtime_file)}")
         if not options.no_browser:
             # The page that the server wrote for this: the command line of a browser would show the token to others.
@@ -239,7 +246,7 @@ def main() -> int:
     for name in ("SIGTERM", "SIGHUP"):  # the end of the terminal is the end of the server
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), interrupt)
-    return serve(free_port(options.port), not options.no_browser, WORK / ".lab.log")
+    return serve(free_port(options.port), not options.no_browser, runtime, WORK / ".lab.log")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from utils.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, canvas
+from utils.plots.style import BLACK, GREY, canvas
 
 # Two columns of parts, from the bottom up: (name, lesson, height). A part without a lesson is empty space.
 TALL, THIN, SPACE = 0.58, 0.3, 0.24
@@ -29,46 +29,45 @@ DECODER = (
     ("linear, softmax", "01", TALL),
 )
 SIDE = (
-    ("01", "softmax attention, in every layer"),
-    ("02", "several hops: why stack layers"),
+    ("01", "softmax attention"),
+    ("02", "several hops"),
     ("03", "sequence to sequence"),
-    ("04", "self-attention, positions, masks"),
-    ("05", "heads, residuals, layer norm"),
-    ("06", "encoder-decoder Transformer"),
-    ("07", "subword tokens, pretraining"),
-    ("08", "fine-tuning, published weights"),
-    ("09", "cost and scaling laws"),
+    ("04", "self-attention, masks"),
+    ("05", "heads, residuals, norm"),
+    ("06", "encoder-decoder"),
+    ("07", "tokens, pretraining"),
+    ("08", "fine-tuning"),
+    ("09", "cost, scaling laws"),
 )
-SHADES = {
-    "01": BLUE,
-    "02": ORANGE,
-    "03": GREEN,
-    "04": SKY,
-    "05": PINK,
-    "06": RED,
-    "07": YELLOW,
-    "08": "#8CD3B8",
-    "09": GREY,
+SHADES = {  # light enough for black letters, also where they are inverted
+    "01": "#8CC5E6",
+    "02": "#E8BE6A",
+    "03": "#7FCDB3",
+    "04": "#CFE4F5",
+    "05": "#E3B3CD",
+    "06": "#EDA97C",
+    "07": "#F0E442",
+    "08": "#C5E3A8",
+    "09": "#D0D0D0",
 }
-DARK = {"01", "09"}  # shades on which white text is readable
 
 
 def course_map():
     """Encoder on the left, decoder in the middle, list of lessons on the right."""
-    figure, axes = canvas(11.5, 7.2, margins=(0.1, 0.1, 0.1, 0.6))
-    axes.set(xlim=(0, 12.6), ylim=(-0.3, 7.2))
+    figure, axes = canvas(10, 7.2, margins=(0.1, 0.1, 0.1, 0.6))
+    axes.set(xlim=(0, 11), ylim=(-0.3, 7.2))
     axes.axis("off")
-    encoder = _column(axes, ENCODER, 0.35, "encoder", frame=(3, 6))
-    decoder = _column(axes, DECODER, 4.35, "decoder", frame=(3, 8))
+    encoder = _column(axes, ENCODER, 0.25, "encoder", frame=(3, 6))
+    decoder = _column(axes, DECODER, 4.1, "decoder", frame=(3, 8))
     _elbow(axes, encoder[6], decoder[5])
     for row, (lesson, topic) in enumerate(SIDE):
         y = 6.2 - 0.66 * row
-        axes.add_patch(_box(8.25, y - 0.24, 0.64, 0.48, SHADES[lesson], BLACK))
-        axes.text(8.57, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold", color=_text_color(lesson))
-        axes.text(9.05, y, topic, va="center", fontsize=12)
+        axes.add_patch(_box(7.95, y - 0.24, 0.64, 0.48, SHADES[lesson], BLACK))
+        axes.text(8.27, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold")
+        axes.text(8.72, y, topic, va="center", fontsize=12)
         if lesson not in ("03", "09"):
-            axes.plot([8.08], [y], "o", color=BLACK, markersize=6)
-    axes.text(8.0, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
+            axes.plot([7.8], [y], "o", color=BLACK, markersize=6)
+    axes.text(7.7, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
     axes.set_title("Nine lessons, one Transformer: what each lesson adds", fontsize=17)
     return figure
 
@@ -80,8 +79,7 @@ def _column(axes, parts, left, name, frame, width=3.3):
         edges.append((left, left + width, bottom + height / 2))
         if lesson:
             axes.add_patch(_box(left, bottom, width, height, SHADES[lesson], BLACK))
-            small = height == THIN
-            style = {"va": "center", "color": _text_color(lesson), "zorder": 5, "fontsize": 11 if small else 12.5}
+            style = {"va": "center", "zorder": 5, "fontsize": 12}
             axes.text(left + 0.12, bottom + height / 2, lesson, fontweight="bold", **style)
             axes.text(left + 0.55, bottom + height / 2, label, **style)
             if bottom > 0.3:
@@ -103,10 +101,6 @@ def _elbow(axes, source, target):
     x = (source[0] + right) / 2
     axes.plot([x, x, middle, middle], [top + THIN / 2, up, up, height], color=BLACK, linewidth=1.8, zorder=4)
     _arrow(axes, (middle, height), (left, height))
-
-
-def _text_color(lesson):
-    return "white" if lesson in DARK else BLACK
 
 
 def _box(left, bottom, width, height, face, edge, order=3):

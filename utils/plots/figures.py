@@ -3,15 +3,14 @@
 import textwrap
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from utils.plots.style import DPI, FONT, SMALL, as_array, is_dark
+from utils.plots.style import DPI, FONT, SIGNED_MAP, SMALL, as_array, ink_on
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
 MIN_SCALE = 0.05  # the smallest effect drawn in full color: anything less is noise and stays pale
-# Blue where accuracy rises without the head, white where nothing changes, red where it falls.
-EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
 def text_inches(text, size=FONT):
@@ -76,9 +75,7 @@ def chart(title, width=9.5, height=4.7, rows=1, columns=1, **options):
 # Heat maps
 
 
-def heat_map(
-    weights, row_labels, column_labels, title, row_axis="", column_axis="", limits=(0, 1), colour_label="weight"
-):
+def heat_map(weights, row_labels, column_labels, title, row_axis="", column_axis="", limits=(0, 1)):
     """A matrix (rows, columns) as a heat map, with numbers where they are readable.
 
     limits=None uses the smallest and the largest entry, for matrices that are not attention weights.
@@ -87,7 +84,7 @@ def heat_map(
     rows, columns = weights.shape
     low, high = limits or (weights.min(), weights.max())
     numbers = max(rows, columns) <= NUMBERS_UP_TO
-    cell, small = (0.62, SMALL + 1) if numbers else (max(0.17, 6.0 / max(rows, columns)), SMALL - 1)
+    cell, small = (0.62, SMALL + 1) if numbers else (max(0.17, 6.0 / max(rows, columns)), SMALL)
     turned = max(text_inches(label, small) for label in column_labels) > cell
     beside, below = (max(text_inches(label, small) for label in labels) for labels in (row_labels, column_labels))
     width = max(6.0, beside + columns * cell + 1.6)
@@ -102,9 +99,9 @@ def heat_map(
     axes.spines[:].set_visible(False)
     if numbers:
         for (row, column), number in np.ndenumerate(weights):
-            ink = "white" if is_dark(image.cmap(image.norm(number))) else "black"
+            ink = ink_on(image.cmap(image.norm(number)))
             axes.text(column, row, signed(number), ha="center", va="center", color=ink, fontsize=SMALL)
-    bar = figure.colorbar(image, ax=axes, label=colour_label, aspect=25, pad=0.02)
+    bar = figure.colorbar(image, ax=axes, label="weight", aspect=25, pad=0.02)
     bar.outline.set_visible(False)
     return figure
 
@@ -112,9 +109,8 @@ def heat_map(
 def effect_colors(effect):
     """(faces, text colors) as hex: the larger the effect, the stronger the face; text in black or white, for contrast."""
     scale = max(abs(effect).max(), MIN_SCALE)
-    shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
-    faces = [[to_hex(shade) for shade in row] for row in shades]
-    return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
+    faces = [[to_hex(shade) for shade in row] for row in colormaps[SIGNED_MAP]((effect / scale + 1) / 2)]
+    return faces, [[ink_on(face) for face in row] for row in faces]
 
 
 def points(change):

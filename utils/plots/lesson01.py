@@ -4,15 +4,11 @@ import numpy as np
 import seaborn as sns
 from matplotlib.patches import Rectangle
 
+from utils.plots.figures import write_title
+from utils.plots.parts import plain_ticks
 from utils.plots.style import BLACK, COLORS, GREEN, GREY, RED, SMALL, as_array, canvas, color_of
 
 SOFT, HARD = COLORS["query"], COLORS["output"]
-
-
-def headline(figure, title):
-    """The finding, over all panels."""
-    width, height = figure.get_size_inches()
-    figure.text(0.15 / width, 1 - 0.12 / height, title, ha="left", va="top", fontsize=16, fontweight="bold")
 
 
 def bar_panels(panels, labels, title):
@@ -25,7 +21,7 @@ def bar_panels(panels, labels, title):
         axis.set_title(name, fontsize=15)
         axis.tick_params(axis="x", labelsize=SMALL)
     axes[0].set(ylim=(0, 1.12), ylabel="probability")
-    headline(figure, title)
+    write_title(figure, title)
     return figure
 
 
@@ -48,7 +44,7 @@ def value_and_derivative(z, soft, hard, soft_derivative, hard_derivative):
     axes[0].legend(loc="upper left")
     axes[1].set_ylim(top=0.36)
     axes[1].legend(loc="upper left", ncol=3, columnspacing=1.0, handlelength=1.4)
-    headline(figure, "softmax has a gradient, argmax has none")
+    write_title(figure, "softmax has a gradient, argmax has none")
     return figure
 
 
@@ -75,7 +71,7 @@ def glimpses(picture, weights, chosen, soft, hard, size=8):
         axis.set_title(name, fontsize=14)
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
-    headline(figure, "hard attention samples one patch, soft attention averages all")
+    write_title(figure, "hard attention samples one patch, soft attention averages all")
     return figure
 
 
@@ -90,13 +86,13 @@ def cosine_histograms(cosines):
         axis.set_title(f"d = {dimension}", fontsize=15)
         axis.set(xlabel="cosine", ylabel="fraction of pairs", xticks=[-1, 0, 1])
         axis.text(0.03, 0.97, f"std\n{values.std():.2f}", transform=axis.transAxes, va="top", fontsize=SMALL + 1)
-    headline(figure, "in many dimensions random vectors are nearly orthogonal")
+    write_title(figure, "in many dimensions random vectors are nearly orthogonal")
     return figure
 
 
 def bandwidth_training(leaky, left_out, noise):
     """Bandwidth and training error over the steps, every seed a line: with and without leave-one-out."""
-    figure, axes = canvas(10, 4.2, columns=2, margins=(0.85, 0.2, 0.7, 0.7), gaps=(1.0, 0))
+    figure, axes = canvas(10, 4.2, columns=2, margins=(1.0, 0.2, 0.7, 0.7), gaps=(1.0, 0))
     for axis, entry, name in ((axes[0], "bandwidth", "bandwidth h"), (axes[1], "training_error", "training error")):
         for result, shade, label in ((leaky, RED, "without leave-one-out"), (left_out, GREEN, "leave-one-out")):
             lines = as_array(result[entry])
@@ -104,11 +100,12 @@ def bandwidth_training(leaky, left_out, noise):
             axis.plot(lines.mean(-1), color=shade, label=label, linestyle="-" if shade == GREEN else "--")
         axis.set(xlabel="step", ylabel=name)
     axes[0].set_yscale("log")
+    plain_ticks(axes[0].yaxis)
     axes[0].legend(loc="lower left")
     axes[1].axhline(noise, color=BLACK, linewidth=1.5, linestyle=":")
     axes[1].text(axes[1].get_xlim()[1], noise - 0.015, "noise", va="top", ha="right", fontsize=SMALL + 1)
     axes[1].set_ylim(bottom=0)
-    headline(figure, "a model that sees the answer learns to copy it")
+    write_title(figure, "a model that sees the answer learns to copy it")
     return figure
 
 
@@ -168,5 +165,5 @@ def shapes(m, n, d, e):
     axis.set(xlim=(0, left + 0.3), ylim=(0, 2.6))
     axis.set_aspect("equal")
     axis.axis("off")
-    headline(figure, "every query with every key, one row of weights for each query")
+    write_title(figure, "every query with every key, one row of weights for each query")
     return figure

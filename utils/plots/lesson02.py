@@ -4,7 +4,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.patches import Rectangle
 
-from utils.plots.figures import chart
+from utils.plots.figures import chart, write_title
+from utils.plots.parts import plain_ticks
 from utils.plots.style import (
     BLACK,
     BLUE,
@@ -17,7 +18,7 @@ from utils.plots.style import (
     WEIGHTS_MAP,
     as_array,
     canvas,
-    is_dark,
+    ink_on,
 )
 from utils.plots.text import inches
 
@@ -59,8 +60,8 @@ def hops_picture(sentences, weights, question, answer, title, facts):
         for hop in range(hops):
             weight, left = weights[hop, index], text + 0.5 + CELL * hop
             axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, ROW - 0.06, facecolor=shades(weight)))
-            ink = "white" if is_dark(shades(weight)) else BLACK
-            axes.text(left + CELL / 2, y + ROW / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
+            look = {"ha": "center", "color": ink_on(shades(weight)), "fontsize": SMALL}
+            axes.text(left + CELL / 2, y + ROW / 2, f"{weight:.2f}", **look, **plain)
     y = first + ROW * n + 0.3
     axes.text(0.4, y, question, fontsize=14, color=COLORS["query"], fontweight="bold", **plain)
     axes.text(text + 0.5, y, answer, fontsize=14, color=COLORS["output"], fontweight="bold", **plain)
@@ -95,6 +96,7 @@ def optimizer_curves(losses, title):
         axes.plot(range(1, len(curve) + 1), curve, style, color=shade, linewidth=width, label=name)
     axes.set(xlabel="epoch", ylabel="training loss per question", yscale="log")
     axes.set_xticks([1, *range(5, len(curve) + 1, 5)])
+    plain_ticks(axes.yaxis)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     return figure
 
@@ -112,7 +114,7 @@ def seed_errors(rows, title, limit=None):
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="error on new stories in % (dots: seeds, bar: median)", xlim=(-2, limit or None))
-    figure.text(0.1 / figure.get_size_inches()[0], 1 - 0.12 / figure.get_size_inches()[1], title, ha="left", va="top", fontsize=16, fontweight="bold")  # fmt: skip
+    write_title(figure, title)
     return figure
 
 

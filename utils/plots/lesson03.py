@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from utils.plots.figures import chart, signed, write_title
 from utils.plots.parts import (
@@ -23,7 +23,6 @@ from utils.plots.parts import (
     write,
 )
 from utils.plots.style import (
-    BLACK,
     BLUE,
     FONT,
     GREY,
@@ -31,8 +30,9 @@ from utils.plots.style import (
     RED,
     SMALL,
     WEIGHTS_MAP,
+    WIDEST,
     as_array,
-    is_dark,
+    ink_on,
 )
 from utils.plots.text import inches
 
@@ -41,13 +41,13 @@ WRITTEN_FROM = 0.05  # smaller weights carry no number: they would only hide the
 
 # Kinds of sequence task
 
-PITCH, CELL = 1.16, (0.96, 0.4)  # inches
+PITCH, CELL = 1.1, (0.94, 0.4)  # inches
 LEVELS = {"input": 0.25, "state": 0.95, "output": 1.65}
 FACES = {"input": (PALE_BLUE, BLUE), "state": ("#EEEEEE", GREY), "output": (PALE_RED, RED)}
 TASKS = (  # name, example, row and left edge, inputs and outputs as {column: word}
     ("one to one", "image to label", 1, 0.2, {0: "image"}, {0: "cat"}),
-    ("one to many", "image to caption", 1, 2.75, {0: "image"}, {0: "a", 1: "black", 2: "cat"}),
-    ("many to one", "review to sentiment", 1, 7.55, {0: "not", 1: "bad", 2: "at all"}, {2: "positive"}),
+    ("one to many", "image to caption", 1, 2.65, {0: "image"}, {0: "a", 1: "black", 2: "cat"}),
+    ("many to one", "review to sentiment", 1, 7.2, {0: "not", 1: "bad", 2: "at all"}, {2: "positive"}),
     (
         "many to many",
         "sentence to translation",
@@ -60,7 +60,7 @@ TASKS = (  # name, example, row and left edge, inputs and outputs as {column: wo
         "many to many in step",
         "word to part of speech",
         0,
-        7.55,
+        7.2,
         {0: "the", 1: "black", 2: "cat"},
         {0: "article", 1: "adjective", 2: "noun"},
     ),
@@ -69,11 +69,11 @@ TASKS = (  # name, example, row and left edge, inputs and outputs as {column: wo
 
 def sequence_tasks():
     """The five kinds of sequence task: inputs, hidden states and outputs over time."""
-    figure, axes = sheet(11.0, 6.2)
+    figure, axes = sheet(10.5, 6.2)
     for name, example, row, left, inputs, outputs in TASKS:
         _task(axes, left, 0.15 + 2.75 * row, name, example, inputs, outputs)
     for index, kind in enumerate(FACES):
-        draw_box(axes, 7.55 + CELL[0] / 2 + index * PITCH, 5.95, *CELL, kind, *FACES[kind], size=LABEL)
+        draw_box(axes, 7.2 + CELL[0] / 2 + index * PITCH, 5.95, *CELL, kind, *FACES[kind], size=LABEL)
     write_title(figure, "Sequence tasks differ in which side is a sequence")
     return figure
 
@@ -119,7 +119,7 @@ def independent_errors(lengths, exact, accuracies, title):
     axes.plot(lengths, exact, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3, label="measured")
     for (name, accuracy), (shade, _, _) in zip(accuracies.items(), LOOKS[1:], strict=False):
         expected = 100 * accuracy ** as_array(lengths)
-        axes.plot(lengths, expected, linestyle="--", color=shade, label=f"$a^n$, {name}")
+        axes.plot(lengths, expected, linestyle="--", color=shade, label=f"a^n, {name}")
     axes.set(xlabel="tokens of the reference, <eos> included", ylabel="exact match in %", ylim=(0, 104))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14))
     name_lines(axes)
@@ -135,7 +135,7 @@ def influence(curves, title):
         axes.plot(as_array(values), linestyle=line, color=shade, marker=marker, markevery=every, label=name)
     axes.set(xlabel="distance in tokens", ylabel="influence (last token = 1)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
-    axes.yaxis.set_minor_locator(NullLocator())
+    plain_ticks(axes.yaxis)
     name_lines(axes)
     return figure
 
@@ -217,19 +217,19 @@ def alignment(source, target, weights, links=(), title=""):
     source, target = [short(word) for word in source], [short(word) for word in target]
     weights = as_array(weights)
     columns, rows = len(source), len(target)
-    font = LABEL if max(columns, rows) <= 30 else 11
+    beside = inches(max(target, key=len), LABEL) + 1.5  # inches
     cell = (
-        0.6 if columns <= 14 else max(0.24, min(0.5, 8.0 / columns))
-    )  # inches; wide enough for numbers in a short sentence
+        0.6 if columns <= 14 else min(0.5, (WIDEST - beside) / columns)
+    )  # wide enough for numbers in a short sentence
     row = 0.4 if rows <= 14 else max(0.22, min(0.32, 6.5 / rows))
-    width = max(6.0, inches(max(target, key=len), font) + columns * cell + 1.5)
-    lean = 0.71 * max(inches(word, font) for word in source)
+    width = max(6.0, beside + columns * cell)
+    lean = 0.71 * max(inches(word, LABEL) for word in source)
     height = rows * row + lean + top_of(title, width) + (0.8 if len(links) else 0.4)
     figure, axes = chart(title, width, height)
     image = axes.imshow(weights, cmap=WEIGHTS_MAP, vmin=0, vmax=1, aspect="auto")
     turn = {"rotation": 45, "ha": "left", "rotation_mode": "anchor", "parse_math": False}
-    axes.set_xticks(range(columns), source, fontsize=font, **turn)
-    axes.set_yticks(range(rows), target, fontsize=font, parse_math=False)
+    axes.set_xticks(range(columns), source, fontsize=LABEL, **turn)
+    axes.set_yticks(range(rows), target, fontsize=LABEL, parse_math=False)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.grid(False)
     axes.spines[:].set_visible(False)
@@ -252,4 +252,4 @@ def _write_weights(axes, weights):
     shades = colormaps[WEIGHTS_MAP]
     for (row, column), weight in np.ndenumerate(weights):
         if weight >= WRITTEN_FROM:
-            write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if is_dark(shades(weight)) else BLACK)
+            write(axes, column, row, f"{weight:.2f}", SMALL, color=ink_on(shades(weight)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 from matplotlib.collections import LineCollection
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from utils.plots.figures import chart, signed, write_title
 from utils.plots.lesson03 import times  # noqa: F401
@@ -21,10 +21,10 @@ from utils.plots.parts import (
     top_of,
     write,
 )
-from utils.plots.style import BLUE, COLORS, FONT, GREY, PALE, RED, as_array
+from utils.plots.style import BLUE, COLORS, FONT, GREY, MUTED, PALE, RED, WIDEST, as_array
 from utils.plots.text import inches
 
-WIDEST = 12.0  # inches: what fits a slide
+POSITIONS_MAP = "RdBu_r"  # two colors that every reader tells apart, white at 0
 RAW, SCALED = (RED, "s", "--"), (BLUE, "o", "-")
 
 
@@ -73,7 +73,7 @@ def controllers(tokens):
 def _draw_scores(axes, queries, keys, focus):
     """A line for the score of every query with every key; those of one query stand out."""
     for number, query in enumerate(queries):
-        shade, line = (BLUE, 2.6) if number == focus else ("#9A9A9A", 0.9)
+        shade, line = (BLUE, 2.6) if number == focus else (MUTED, 0.9)
         lines = [[(query, UPPER - 0.25), (key, LOWER + 0.26)] for key in keys]
         order = 3 if number == focus else 2
         axes.add_collection(LineCollection(lines, colors=shade, linewidths=line, zorder=order))
@@ -95,9 +95,9 @@ def scaling(dims, raw, scaled):
     """
     figure, axes = chart("Unscaled scores grow with d_k until the softmax saturates", WIDEST, 5.0, columns=3)
     panels = (
-        ("variance", "variance of the scores", 1),
-        ("normalized_entropy", "entropy in % of log n", 100),
-        ("jacobian_norm", "norm of the softmax's Jacobian", 1),
+        ("variance", "variance\nof the scores", 1),
+        ("normalized_entropy", "entropy\nin % of log n", 100),
+        ("jacobian_norm", "norm of the\nsoftmax's Jacobian", 1),
     )
     for panel, (key, name, factor) in zip(axes, panels, strict=True):
         for statistics, label, (shade, marker, line) in ((raw, "unscaled", RAW), (scaled, "divided by √d_k", SCALED)):
@@ -106,12 +106,12 @@ def scaling(dims, raw, scaled):
         panel.set(xscale="log", xlabel="d_k")
         if factor == 1:
             panel.set_yscale("log")
-            panel.yaxis.set_minor_locator(NullLocator())
+            plain_ticks(panel.yaxis)
         else:
             panel.set_ylim(0, 104)
         plain_ticks(panel.xaxis, dims[::2])
         panel.set_title(name, fontsize=FONT, fontweight="normal")
-    axes[0].legend(loc="upper left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -133,7 +133,7 @@ def offset_products(products, title):
         marked = np.flatnonzero(
             offsets % 8 == 2 * number
         ).tolist()  # different offsets, so that no marker covers another
-        axes.plot(offsets, products[row], color="#9A9A9A", linewidth=1.6, zorder=1)
+        axes.plot(offsets, products[row], color=MUTED, linewidth=1.6, zorder=1)
         axes.plot(offsets[marked], products[row][marked], marker, color=shade, label=f"position {row}", zorder=4)
     axes.set(xlabel="offset", ylabel="dot product")
     difference = f"largest difference at\nthe same offset: {largest_difference(products, rows):.2g}"

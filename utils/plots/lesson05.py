@@ -2,7 +2,7 @@
 
 import numpy as np
 from matplotlib.patches import Circle, Rectangle
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from utils.plots.figures import chart, effect_colors, points, write_title
 from utils.plots.parts import (
@@ -35,11 +35,11 @@ from utils.plots.style import (
     SKY,
     SMALL,
     WEIGHTS_MAP,
+    WIDEST,
     as_array,
 )
 from utils.plots.text import inches
 
-WIDEST = 12.0  # inches: what fits a slide
 HEAD_SHADES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, GREY, "#8C510A")  # a color for each head, the same in all panels
 LEVELS = 15  # of a loss seen from above, the same in all panels
 
@@ -52,17 +52,17 @@ def one_or_two_heads(tokens, values, first, second, title):
 
     tokens: letters; values: the number that each of them carries; first, second: the positions to attend to, in this order.
     """
-    size = 0.5
-    row = len(tokens) * (size + 0.08) - 0.08
+    size = 0.42
+    row = len(tokens) * (size + 0.06) - 0.06
     half = row + 1.15  # beside the row stands what it is
-    width = 2 * half + 0.8
+    width = 2 * half + 0.6
     figure, axes = sheet(width, 4.75 + top_of(title, width))
     one, two = (f"{values[position]:g}" for position in (first, second))
     mean = f"{(values[first] + values[second]) / 2:g}"
     for side, name in enumerate(("one head", "two heads")):
-        left = 0.2 + side * (half + 0.4)
+        left = 0.2 + side * (half + 0.2)
         middle = left + half / 2
-        centers = middle - row / 2 + size / 2 + (size + 0.08) * np.arange(len(tokens))
+        centers = middle - row / 2 + size / 2 + (size + 0.06) * np.arange(len(tokens))
         write(axes, middle, 4.55, name, FONT + 1, fontweight="bold")
         for position, (x, token) in enumerate(zip(centers, tokens, strict=True)):
             seen = position in (first, second)
@@ -71,7 +71,7 @@ def one_or_two_heads(tokens, values, first, second, title):
                 axes, x, 1.0, size, 0.42, f"{values[position]:g}", PALE_GREEN if seen else "white", COLORS["value"]
             )
         for y, word in ((0.45, "token"), (1.0, "value")):
-            write(axes, centers[0] - size / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
+            write(axes, centers[0] - size / 2 - 0.1, y, word, LABEL, ha="right", color=GREY)
         if side == 0:
             _one_head(axes, middle, centers[[first, second]], mean, one, two)
         else:
@@ -202,7 +202,7 @@ def spread(x, curves, title, xlabel, ylabel, *, log_x=False, log_y=False):
         plain_ticks(axes.xaxis, x)
     if log_y:
         axes.yaxis.set_major_locator(LogLocator(numticks=8))
-        axes.yaxis.set_minor_locator(NullLocator())
+        plain_ticks(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
     name_lines(axes)
@@ -293,7 +293,7 @@ def loss_surfaces(surfaces, span, title):
     surfaces = {name: as_array(losses) for name, losses in surfaces.items()}
     low, high = min(map(np.min, surfaces.values())), max(map(np.max, surfaces.values()))
     levels = np.linspace(low - 1e-9, high + 1e-9, LEVELS)  # or rounding leaves the highest point without color
-    figure, panels = chart(title, WIDEST, 6.6, columns=len(surfaces), sharey=True)
+    figure, panels = chart(title, WIDEST, 5.6, columns=len(surfaces), sharey=True)
     for axes, (name, losses) in zip(panels, surfaces.items(), strict=True):
         line = np.linspace(-span, span, len(losses))
         image = axes.contourf(line, line, losses.T, levels=levels, cmap=WEIGHTS_MAP)
@@ -380,7 +380,7 @@ ORDERS = {  # the parts from input to output, and where each of the two skips le
     "post": ((ATTENTION, SUM, NORM, FEED, SUM, NORM), ((0, 1), (3, 4))),
 }
 ORDER_WORDS = {
-    "pre": ("pre-norm", "the norm is inside the branch: the skip connections are the identity from end to end"),
+    "pre": ("pre-norm", "the norm is inside the branch: the skip connections are the identity"),
     "post": ("post-norm", "the norm comes after the addition: it is on every path"),
 }
 

@@ -1,5 +1,7 @@
 """The figures of lesson 06: arrays and strings in, a figure out."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.patches import Circle, Rectangle
 
@@ -46,9 +48,9 @@ BOS, EOS, PAD = "<bos>", "<eos>", "<pad>"
 
 # The whole model, in inches from the lower left corner
 
-STREAMS = {"encoder": 3.75, "decoder": 9.35}  # where the two streams go up
+STREAMS = {"encoder": 3.15, "decoder": 7.95}  # where the two streams go up
 MATRIX = 2.7  # width of an embedding or output layer
-BRANCH, BESIDE = 2.6, 0.5  # width of a sublayer, and its distance from the residual stream
+BRANCH, BESIDE = 2.35, 0.5  # width of a sublayer, and its distance from the residual stream
 STEP = 1.05  # height of a sublayer with its residual connection
 MORE = 0.15  # extra height of cross-attention, for a third line
 FIRST = 1.95  # where the first layer begins
@@ -60,7 +62,7 @@ PARTS = {  # face and edge
     "table": ("#F6E8F1", PLUM),
     "plain": ("white", "#444444"),
 }
-MADE_HERE = "keys, values: made in here"  # each layer has its own projections of the encoder's output
+MADE_HERE = "its own keys and values"  # each layer has its own projections of the encoder's output
 
 
 def transformer_diagram(dim, num_heads, hidden_dim, num_layers, source_vocab_size, target_vocab_size, title):
@@ -103,10 +105,8 @@ def _part(axes, x, y, width, height, kind, words, size=FONT, small=""):
         write(axes, x, y + 0.1 * len(lines) - 0.23 - 0.2 * number, line, SMALL, color=dark, zorder=4)
 
 
-def _line(axes, *corners, shade="black", **look):
-    axes.plot(
-        *np.transpose(corners), color=shade, **{"linewidth": 2.6, "solid_joinstyle": "round", "zorder": 2, **look}
-    )
+def _line(axes, *corners):
+    axes.plot(*np.transpose(corners), color="black", linewidth=2.6, zorder=2)
 
 
 def _plus(axes, x, y):
@@ -173,7 +173,7 @@ def _branch(axes, x, low, end, kind, words, weights, shape):
 def _hand_over(axes, start, goal, shape):
     """The output of the encoder, as it is, to the cross-attention of every layer of the decoder."""
     x, to = STREAMS["encoder"], STREAMS["decoder"] - BESIDE - BRANCH
-    channel = (x + to) / 2 + 0.68
+    channel = to - 0.45
     draw_strong_arrow(axes, [(x, start), (x, start + 0.2), (channel, start + 0.2), (channel, goal), (to, goal)], RED)
     write(axes, x, start + 0.42, f"memory {shape}", FONT, ha="center", color=DARK_RED, fontweight="bold")
 
@@ -187,8 +187,8 @@ def _exit(axes, start, dim, vocab_size):
     _shape(axes, x, start + 0.83, f"logits (b, m, {vocab_size})")
     _part(axes, x, start + 1.2, MATRIX, 0.4, "plain", "softmax")
     draw_strong_arrow(axes, [(x, start + 1.4), (x, start + 1.66)], "black")
-    _shape(axes, x, start + 1.51, f"probabilities (b, m, {vocab_size})")
-    write(axes, x, start + 1.8, "the next token, at each position", FONT, fontweight="bold")
+    _shape(axes, x, start + 1.51, f"(b, m, {vocab_size})")
+    write(axes, x, start + 1.8, "probabilities of the next token", FONT, fontweight="bold")
 
 
 def _letters(axes, y, dim, num_heads):
@@ -200,8 +200,8 @@ def _letters(axes, y, dim, num_heads):
         ("pre-norm", "norms inside the residual branch"),
     )
     for number, (letter, words) in enumerate(lines):
-        write(axes, 0.45, y - 0.3 * number, letter, LABEL, ha="left", fontweight="bold")
-        write(axes, 1.75, y - 0.3 * number, words, LABEL, ha="left")
+        write(axes, 0.2, y - 0.3 * number, letter, LABEL, ha="left", fontweight="bold")
+        write(axes, 1.5, y - 0.3 * number, words, LABEL, ha="left")
 
 
 # Shifted targets
@@ -298,26 +298,6 @@ def _marked_curves(axes, x, curves, marked):
         )
 
 
-def label_smoothing(tokens, hard, smooth, title, others):
-    """One-hot and smoothed target distribution over the same tokens.
-
-    tokens (k,), hard and smooth (k,): probabilities. others: the number of further tokens, each with the last probability.
-    """
-    names = [*tokens, f"and {others} more tokens"]
-    figure, panels = chart(title, 11.0, 3.9, columns=2, sharey=True)
-    sides = (("one-hot", hard, GREY), ("smoothed", smooth, COLORS["output"]))
-    for axes, (name, values, shade) in zip(panels, sides, strict=True):
-        drawn = axes.barh(range(len(names)), [*values, 0], 0.66, color=shade)
-        labels = [f"{value:.5f}".rstrip("0").rstrip(".") for value in values]
-        axes.bar_label(drawn, [*labels, f"{labels[-1]} each"], padding=4, fontsize=LABEL)
-        axes.set(xlim=(0, 1.25), xticks=(0, 0.2, 0.4, 0.6, 0.8, 1.0), xlabel="probability in the target")
-        axes.set_title(name, fontsize=FONT)
-    only_rows(panels[0], names)
-    panels[1].tick_params(axis="y", length=0)
-    panels[1].grid(True, axis="x")
-    return figure
-
-
 def loss_and_confidence(p, losses, title):
     """The loss over the probability of the target token, a curve for each way to count it, with its minimum marked.
 
@@ -341,7 +321,7 @@ def warmup_by_depth(rows, title):
 
     rows: with norm, warmup (steps), layers, and losses, one for each seed. Median, in a band from the lowest seed to the highest.
     """
-    figure, panels = chart(title, 12.0, 5.2, columns=2, sharey=True)
+    figure, panels = chart(title, WIDEST, 5.2, columns=2, sharey=True)
     depths = sorted({row["layers"] for row in rows})
     for axes, norm in zip(panels, ("pre", "post"), strict=True):
         for steps, (shade, marker, line) in zip(sorted({row["warmup"] for row in rows}), LOOKS[1::-1], strict=True):
@@ -375,9 +355,9 @@ def exact_match_splits(rows, splits, title):
                 [low, high], [row] * 2, "|-", color=shade, markersize=13, markeredgewidth=2.5, linewidth=4, alpha=0.6
             )
             panel.plot([median], [row], marker, color=shade, markersize=9, zorder=3)
-            write(panel, 129, row, f"{median:.1f}", LABEL, ha="right")
-        panel.set(xlim=(0, 130), xticks=(0, 50, 100), xlabel="exact in %")
-        panel.set_title(split, fontsize=FONT)
+            write(panel, 168, row, f"{median:.1f}", LABEL, ha="right")
+        panel.set(xlim=(0, 170), xticks=(0, 50, 100), xlabel="exact in %")
+        panel.set_title(textwrap.fill(split, 14), fontsize=FONT)
         panel.tick_params(axis="y", length=0)
         panel.grid(True, axis="x")
     only_rows(axes[0], [name for name, _ in rows])
@@ -389,7 +369,7 @@ def speed_by_length(rows, names, title):
 
     rows: with length, training and decoding, each {kind: tokens per second}. names: {kind: words}.
     """
-    figure, panels = chart(title, 12.0, 5.4, columns=2)
+    figure, panels = chart(title, WIDEST, 5.4, columns=2)
     lengths = [row["length"] for row in rows]
     for axes, what in zip(panels, ("training", "decoding"), strict=True):
         draw_lines(axes, lengths, {name: [row[what][kind] for row in rows] for kind, name in names.items()})
@@ -416,32 +396,28 @@ def three_attentions(source, target_in, encoder, decoder, cross, title, names, t
     """Attention maps of encoder self-attention, causal decoder self-attention and cross-attention.
 
     encoder (n, n), decoder (m, m), cross (m, n): the weights of one head or the mean of several. names: what stands under
-    each map, such as "layer 2, head 1". A target position is labeled by its input and its target, "input → target".
+    each map, such as "layer 2, head 1". A query of the decoder is labeled by its input and its target, "input → target".
     """
-    target = [f"{token} → {following}" for token, following in zip(target_in, target_out, strict=True)]
+    queries = [f"{token} → {following}" for token, following in zip(target_in, target_out, strict=True)]
+    causal = np.where(np.tri(len(queries), dtype=bool), as_array(decoder), np.nan)
     maps = (
         ("encoder self-attention", source, source, as_array(encoder)),
-        (
-            "decoder self-attention",
-            target,
-            target,
-            np.where(np.tri(len(target), dtype=bool), as_array(decoder), np.nan),
-        ),
-        ("cross-attention", target, source, as_array(cross)),
+        ("decoder self-attention", queries, target_in, causal),
+        ("cross-attention", [""] * len(queries), source, as_array(cross)),  # the same queries as in the second map
     )
-    label_width = max(inches(token, LABEL) for token in (*source, *target))
-    figure, axes = chart(title, WIDEST, 1.4 + label_width + 0.34 * max(len(source), len(target)), columns=3)
+    above = max(inches(token, SMALL) for token in (*source, *target_in))
+    figure, axes = chart(title, WIDEST, 1.6 + above + 0.28 * max(len(source), len(queries)), columns=3)
     for panel, (heading, rows, columns, weights), name in zip(axes, maps, names, strict=True):
         image = panel.imshow(weights, cmap=WEIGHTS_MAP, vmin=0, vmax=1)
         panel.set_facecolor("#E4E4E4")  # masked: the future
         panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=SMALL)
         panel.set_yticks(range(len(rows)), rows, fontsize=SMALL)
         panel.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
-        panel.set_title(heading, fontsize=FONT)
+        panel.set_title(heading.replace(" ", "\n"), fontsize=FONT)
         panel.set_xlabel(name, fontsize=LABEL)
         panel.grid(False)
         panel.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, ticks=[0, 0.5, 1], label="weight", aspect=25, pad=0.01)
+    bar = figure.colorbar(image, ax=axes, ticks=[0, 0.5, 1], label="weight", aspect=25, pad=0.01, shrink=0.6)
     bar.outline.set_visible(False)
     return figure
 

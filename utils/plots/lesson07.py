@@ -18,7 +18,7 @@ from utils.plots.parts import (
     top_of,
     write,
 )
-from utils.plots.style import BLUE, DARK_RED, DASHES, FONT, GREY, RED, WIDEST, as_array
+from utils.plots.style import BLUE, DARK_RED, DASHES, FONT, GREY, RED, as_array
 from utils.plots.text import inches
 
 # Byte-pair merges of one word
@@ -124,29 +124,27 @@ def _corrupt(words, spans):
 
 
 def _draw_objectives(panels, source_len, title):
-    before = [max(inches(word, LABEL) for word in inputs) + 0.12 for _, _, inputs, *_ in panels]
-    after = [max(inches(word, LABEL) for word in targets) + 0.5 for _, _, _, targets, _ in panels]
-    cells = sum(len(inputs) for _, _, inputs, *_ in panels)
-    space = 0.3
-    cell = min(0.36, (WIDEST - 0.2 - 2 * space - sum(before) - sum(after)) / cells)
-    widths = [
-        max(left + len(inputs) * cell + right, inches(name, FONT, "bold") + 0.1, inches(small, LABEL) + 0.1)
-        for left, right, (name, small, inputs, *_) in zip(before, after, panels, strict=True)
-    ]
-    over = 0.15 + max(inches(word, LABEL) for _, _, inputs, *_ in panels for word in inputs)
-    tall = max(len(inputs) for _, _, inputs, *_ in panels) * cell
-    foot = 0.5
-    width = 0.2 + sum(widths) + 2 * space
-    height = foot + tall + over + 0.75
+    """The first two masks above each other on the left, the largest on the right."""
+    cell, space, head, foot = 0.27, 0.35, 0.7, 0.5  # inches
+    before, after, over, tall = [], [], [], []
+    for _, _, inputs, targets, _ in panels:
+        before.append(max(inches(word, LABEL) for word in inputs) + 0.12)
+        after.append(max(inches(word, LABEL, "bold") for word in targets) + 0.5)
+        over.append(max(inches(word, LABEL) for word in inputs) + 0.15)
+        tall.append(head + over[-1] + len(inputs) * cell)
+    wide = [left + len(panel[2]) * cell + right for left, right, panel in zip(before, after, panels, strict=True)]
+    width = 0.2 + max(wide[:2]) + space + wide[2]
+    height = foot + tall[0] + space + tall[1]
     figure, axes = sheet(width, height + top_of(title, width))
-    left = 0.1
-    for label_width, wide, (name, small, inputs, targets, mask) in zip(before, widths, panels, strict=True):
-        write(axes, left, height - 0.18, name, FONT, ha="left", fontweight="bold")
-        write(axes, left, height - 0.48, small, LABEL, ha="left", color=GREY)
-        _draw_mask(axes, inputs, targets, mask, left + label_width, height - 0.75 - over, cell)
+    corners = ((0.1, height), (0.1, height - tall[0] - space), (0.1 + max(wide[:2]) + space, height))
+    for (x, y), label_width, label_height, panel in zip(corners, before, over, panels, strict=True):
+        name, small, inputs, targets, mask = panel
+        left, top = x + label_width, y - head - label_height
+        write(axes, x, y - 0.18, name, FONT, ha="left", fontweight="bold")
+        write(axes, x, y - 0.46, small, LABEL, ha="left", color=GREY)
+        _draw_mask(axes, inputs, targets, mask, left, top, cell)
         if mask.max() == CROSS:
-            _source_lines(axes, source_len, len(inputs), left + label_width, height - 0.75 - over, cell)
-        left += wide + space
+            _source_lines(axes, source_len, len(inputs), left, top, cell)
     names = {BLUE: "self-attention", RED: "cross-attention", SHADES[0]: "may not attend"}
     keys = [Patch(color=shade, label=name) for shade, name in names.items()]
     target_key = Line2D([], [], color=RED, marker=">", label="target")

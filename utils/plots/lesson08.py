@@ -1,7 +1,6 @@
 """The figures of lesson 08: arrays and strings in, a figure out."""
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
 
 from utils.plots.figures import chart
@@ -15,7 +14,7 @@ from utils.plots.parts import (
     plain_ticks,
     write,
 )
-from utils.plots.style import DASHES, FONT, GREY, SMALL, WEIGHTS_MAP, WIDEST, as_array, is_dark
+from utils.plots.style import DASHES, FONT, GREY, SIGNED_MAP, SMALL, WEIGHTS_MAP, WIDEST, as_array, ink_on
 
 # Accuracy against the number of labels
 
@@ -56,14 +55,14 @@ def tasks_bars(rows, title, methods):
     rows: (task, for each method the accuracies of its seeds in %, majority, bag of words); the last two in %. Error bars
     go from the lowest seed to the highest.
     """
-    figure, axes = chart(title, 11.5, 2.0 + 1.0 * len(rows))
+    figure, axes = chart(title, WIDEST, 2.0 + 1.0 * len(rows))
     thick = 0.8 / len(methods)
     for index, (name, (shade, _, _)) in enumerate(zip(methods, LOOKS, strict=False)):
         seeds = [as_array(values[index]) for _, values, _, _ in rows]
         means = np.array([values.mean() for values in seeds])
         errors = np.array([[values.mean() - values.min(), values.max() - values.mean()] for values in seeds]).T.clip(0)
         y = np.arange(len(rows)) + thick * (index - (len(methods) - 1) / 2)
-        bars = axes.barh(y, means, 0.86 * thick, xerr=errors, color=shade, alpha=0.75, label=name)
+        bars = axes.barh(y, means, 0.86 * thick, xerr=errors, color=shade, alpha=0.5, label=name)
         axes.bar_label(bars, [f"{mean:.1f}" for mean in means], label_type="center", fontsize=LABEL)
     for number, (_, _, majority, bag) in enumerate(rows):
         names = ("majority class", "bag of words") if number == 0 else (None, None)
@@ -86,7 +85,7 @@ def distance_by_layer(names, panels, title):
     names: the parts from the input to the output. panels: {optimizer: {initialization: (parts, seeds)}}; the error bars
     span all seeds.
     """
-    figure, all_axes = chart(title, 11.5, 4.9, columns=len(panels), sharey=True)
+    figure, all_axes = chart(title, WIDEST, 4.9, columns=len(panels), sharey=True)
     for axes, (optimizer, curves) in zip(all_axes, panels.items(), strict=True):
         wide = 0.8 / len(curves)
         for index, ((name, values), (shade, _, _)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
@@ -121,7 +120,7 @@ def forgetting_by_steps(steps, losses, accuracies, title, marks):
     losses, accuracies: {name: (steps, seeds)}; a line through the means in a band over all seeds. marks: {name: loss}
     for dashed lines in the first panel.
     """
-    figure, all_axes = chart(title, 12.0, 5.2, columns=2)
+    figure, all_axes = chart(title, WIDEST, 5.2, columns=2)
     labels = ("loss at masked tokens in nats", "test accuracy on the task in %")
     for axes, curves, ylabel in zip(all_axes, (losses, accuracies), labels, strict=True):
         curves = {name: as_array(values) for name, values in curves.items()}
@@ -133,8 +132,9 @@ def forgetting_by_steps(steps, losses, accuracies, title, marks):
     for name, loss in marks.items():
         all_axes[0].axhline(loss, color="black", linewidth=1.8, linestyle=DASHES)
         write(all_axes[0], steps[-1], loss, name, LABEL, ha="right", va="bottom")
+    all_axes[0].margins(y=0.1)
     all_axes[1].set_ylim(0, None)
-    name_lines(all_axes[1])
+    figure.legend(*all_axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -161,8 +161,7 @@ def word_in_context(curves, maps, title):
         weights = as_array(weights)
         image = axes.imshow(weights, cmap=WEIGHTS_MAP, vmin=0, vmax=0.5, aspect="auto")
         for (layer, token), weight in np.ndenumerate(weights):
-            dark = is_dark(image.cmap(image.norm(weight)))
-            write(axes, token, layer, f"{weight:.2f}"[1:], SMALL, color="white" if dark else "black")
+            write(axes, token, layer, f"{weight:.2f}"[1:], SMALL, color=ink_on(image.cmap(image.norm(weight))))
         axes.set_xticks(range(len(tokens)), tokens, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(weights)), range(1, len(weights) + 1))
         axes.set_ylabel("layer")
@@ -172,14 +171,10 @@ def word_in_context(curves, maps, title):
     return figure
 
 
-# Blue above chance, orange below.
-CHANCE = LinearSegmentedColormap.from_list("chance", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
-
-
-def by_head(panels, title, label, cmap=CHANCE, outline=True):
+def by_head(panels, title, label, cmap=SIGNED_MAP, outline=True):
     """Heat maps by layer and head of numbers from 0 to 1, such as an accuracy; the largest are outlined.
 
-    panels: {name: (num_layers, num_heads)}. With CHANCE, white is one half.
+    panels: {name: (num_layers, num_heads)}. With SIGNED_MAP, white is one half.
     """
     panels = {name: as_array(values) for name, values in panels.items()}
     rows = [len(values) for values in panels.values()]
@@ -188,8 +183,7 @@ def by_head(panels, title, label, cmap=CHANCE, outline=True):
     for axes, (name, values) in zip(grid[:, 0], panels.items(), strict=True):
         image = axes.imshow(values, cmap=cmap, vmin=0, vmax=1, aspect="auto")
         for (layer, head), value in np.ndenumerate(values):
-            dark = is_dark(image.cmap(image.norm(value)))
-            write(axes, head, layer, percent(value), SMALL, color="white" if dark else "black")
+            write(axes, head, layer, percent(value), SMALL, color=ink_on(image.cmap(image.norm(value))))
             if outline and value == values.max():
                 frame = {"fill": False, "edgecolor": "black", "linewidth": 2.6, "zorder": 3}
                 axes.add_patch(Rectangle((head - 0.47, layer - 0.45), 0.94, 0.9, **frame))

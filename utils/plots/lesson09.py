@@ -1,9 +1,9 @@
 """Figures of lesson 09: arrays and strings in, a figure out."""
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import EngFormatter, LogFormatterMathtext, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
 from utils.plots.figures import chart, signed, write_title
 from utils.plots.parts import (
@@ -23,23 +23,20 @@ from utils.plots.parts import (
 )
 from utils.plots.style import (
     BLUE,
-    DARK_RED,
     DASHES,
     FONT,
     GREY,
+    MUTED,
     ORANGE,
     RED,
+    SIGNED_MAP,
     SMALL,
     WEIGHTS_MAP,
     WIDEST,
     as_array,
-    is_dark,
+    ink_on,
 )
 from utils.plots.text import inches
-
-# Blue above zero, red below it.
-SIGNED_MAP = LinearSegmentedColormap.from_list("signed", [DARK_RED, "#E98A4E", "#FFFFFF", "#7FB8DC", BLUE], N=257)
-
 
 # Numbers
 
@@ -81,18 +78,18 @@ def cost_curves(curves, title, exponents):
     curves: {kind: {"lengths", "seconds", "memory_lengths", "bytes"}}, rows of numbers. exponents: {kind: (of time, of memory)},
     each (number, standard error), for the labels.
     """
-    figure, axes = chart(title, WIDEST, 5.6, columns=2)
+    figure, axes = chart(title, WIDEST, 4.8 + 0.27 * len(curves), columns=2)
     for panel, number, (x_key, y_key, unit, ylabel, _) in zip(axes, (0, 1), QUANTITIES.values(), strict=True):
         panel.set(xscale="log", yscale="log", xlabel="sequence length in tokens", ylabel=ylabel)
         for (kind, costs), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
             exponent, error = exponents[kind][number]
             values = as_array(costs[y_key]) / unit
-            name = f"{kind}\n{exponent:.2f} ± {error:.2f}"
+            name = f"{kind}: {exponent:.2f} ± {error:.2f}"
             panel.plot(costs[x_key], values, marker=marker, linestyle=line, color=shade, label=name)
         plain_ticks(panel.xaxis, [256, 512, 1024, 2048, 4096])
         panel.yaxis.set_major_locator(LogLocator(subs=(1,)))
         plain_ticks(panel.yaxis)
-        name_lines(panel)
+        panel.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16))
     figure.supxlabel("with each name: exponent ± standard error, fitted to the longer half", fontsize=SMALL, color=GREY)
     return figure
 
@@ -193,7 +190,7 @@ def accuracy_by_distance(bands, curves, title, chance, reach):
     for distance, words in reach.items():
         x_line = list(bands).index(distance) + 0.5
         axes.axvline(x_line, color=GREY, linewidth=1.6, linestyle=DASHES, zorder=1)
-        write(axes, x_line, 108, words, SMALL, color=GREY, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+        write(axes, x_line, 108, words, LABEL, color=GREY, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
     starts = [1, *(band + 1 for band in bands[:-1])]
     axes.set_xticks(x, [f"{start}–{end}" for start, end in zip(starts, bands, strict=True)])
     axes.set(xlabel="distance to the answer", ylabel="accuracy in %", ylim=(0, 112), yticks=range(0, 101, 20))
@@ -272,7 +269,7 @@ PREDICTED = {
     "capsize": 7,
 }
 MEASURED = {"marker": "*", "linestyle": "none", "color": RED, "markersize": 15, "markeredgecolor": "black"}
-OTHER_RUNS = {"marker": "o", "linestyle": "none", "color": "#B5B5B5", "markersize": 6}
+OTHER_RUNS = {"marker": "o", "linestyle": "none", "color": MUTED, "markersize": 6}
 
 
 def _draw_sweep(axes, sweep, numbers=False):
@@ -306,7 +303,7 @@ def _draw_sweep(axes, sweep, numbers=False):
         axes.errorbar(x, value, errors, zorder=5, label=prediction, **PREDICTED)
         axes.plot([x] * len(measured), measured, zorder=6, label=larger, **MEASURED)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(sweep["x"]) < 1e9 else (1,)))
-    axes.xaxis.set_major_formatter(thousands if max(sweep["x"]) < 1e9 else LogFormatterMathtext())
+    axes.xaxis.set_major_formatter(thousands if max(sweep["x"]) < 1e9 else "{x:.0e}")
     # Losses lie within one power of ten: round numbers at equal steps in place of powers.
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter("{x:g}")
@@ -354,7 +351,7 @@ def in_context_curves(num_examples, tasks, title, chance):
     tasks: {name: {"correct", "first format", "shuffled"}}, each (points, prompts) in percent; the first has all formats, the
     others one, and "first format" no band. chance: {name: percent}, a dashed line.
     """
-    figure, panels = chart(title, WIDEST, 4.9, columns=len(tasks), sharey=True)
+    figure, panels = chart(title, WIDEST, 5.2, columns=len(tasks), sharey=True)
     x = np.arange(len(num_examples))
     names = {
         "correct": "correct answers, three formats",
@@ -372,7 +369,7 @@ def in_context_curves(num_examples, tasks, title, chance):
         axes.set_xticks(x, [str(count) for count in num_examples])
     panels[0].set_ylabel("accuracy in %")
     handles, labels = panels[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=1.6)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, columnspacing=1.6)
     return figure
 
 
@@ -384,7 +381,7 @@ def grouped_heads(num_heads, kinds, title, head_dim, num_layers):
 
     kinds: {name: num_kv_heads}, each a divisor of num_heads.
     """
-    side, step, tall = 0.35 + inches("keys, values", LABEL), 0.72, 1.95
+    side, step, tall = 0.35 + inches("keys, values", LABEL), 0.67, 1.95
     behind = side + step * num_heads + 0.2
     high = tall * len(kinds) + 0.35
     figure, axes = sheet(behind + 2.2, high + top_of(title, behind + 2.2))
@@ -446,8 +443,7 @@ def _numbers(axes, values, name, decimals, colors, low, high):
     drawn = axes.imshow(values, cmap=colors, vmin=low, vmax=high)
     axes.set_title(name, fontsize=FONT, fontweight="normal")
     for (row, column), value in np.ndenumerate(values):
-        ink = "white" if is_dark(drawn.cmap(drawn.norm(value))) else "black"
-        write(axes, column, row, signed(value, decimals), SMALL, color=ink)
+        write(axes, column, row, signed(value, decimals), SMALL, color=ink_on(drawn.cmap(drawn.norm(value))))
 
 
 # Data-parallel training
@@ -461,16 +457,16 @@ def shared_batch(workers, batch, title):
     figure, axes = sheet(WIDEST, high + top_of(title, WIDEST))
     heads = (
         (1.05, "one batch"),
-        (4.0, "the same model\non each worker"),
-        (7.0, "its gradient"),
-        (10.65, "all-reduce"),
+        (3.3, "the same model\non each worker"),
+        (5.75, "its gradient"),
+        (8.55, "all-reduce"),
     )
     for x, words in heads:
         write(axes, x, high - 0.32, words, LABEL, color=GREY, linespacing=1.05)
     low, up = 0.15, high - 0.75
     cell, height, middle = (up - low) / batch, (up - low) / workers, (up + low) / 2
     words = "mean of the gradients,\nweighted by tokens:\nthe same step for all"
-    draw_box(axes, 10.65, middle, 2.9, 1.5, words, "white", "black", LABEL)
+    draw_box(axes, 8.55, middle, 2.6, 1.5, words, "white", "black", LABEL)
     for worker in range(workers):
         face, edge = WORKER_FACES[worker]
         first, last = batch * worker // workers, batch * (worker + 1) // workers
@@ -478,10 +474,10 @@ def shared_batch(workers, batch, title):
             corner = (0.45, up - (row + 1) * cell + 0.02)
             axes.add_patch(Rectangle(corner, 1.2, cell - 0.04, facecolor=face, edgecolor=edge, linewidth=1))
         y = up - (worker + 0.5) * height
-        draw_arrow(axes, (1.75, y), (2.85, y), edge)
-        draw_box(axes, 4.0, y, 2.2, 0.7, f"worker {worker}\nrows {first + 1}–{last}", face, edge, LABEL)
-        draw_arrow(axes, (5.15, y), (6.1, y), edge)
-        draw_box(axes, 7.0, y, 1.7, 0.55, f"gradient {worker}", face, edge, LABEL)
-        draw_arrow(axes, (7.9, y), (9.15, middle + (workers / 2 - worker - 0.5) * 0.22), edge)
+        draw_arrow(axes, (1.75, y), (2.3, y), edge)
+        draw_box(axes, 3.3, y, 1.9, 0.7, f"worker {worker}\nrows {first + 1}–{last}", face, edge, LABEL)
+        draw_arrow(axes, (4.3, y), (4.95, y), edge)
+        draw_box(axes, 5.75, y, 1.5, 0.55, f"gradient {worker}", face, edge, LABEL)
+        draw_arrow(axes, (6.55, y), (7.2, middle + (workers / 2 - worker - 0.5) * 0.22), edge)
     write_title(figure, title)
     return figure

@@ -8,25 +8,27 @@ import io
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from utils.plots.layout import picture_facts
+from utils.plots.layout import contrast_on_pages, picture_facts
 
-# Okabe and Ito's eight colors: distinguishable under every common color deficiency.
+# Okabe and Ito's colors: distinguishable under every common color deficiency. Orange and sky blue are darker than theirs, so
+# that every line has a contrast of at least 3 to 1 with white, and with the dark page on which figures are inverted.
 BLACK = "#000000"
-ORANGE = "#E69F00"
-SKY = "#56B4E9"
+ORANGE = "#C98700"
+SKY = "#3C9BD6"
 GREEN = "#009E73"
-YELLOW = "#F0E442"
 BLUE = "#0072B2"
 RED = "#D55E00"
 PINK = "#CC79A7"
 BROWN = "#8C510A"
 GREY = "#6E6E6E"
+MUTED = "#8C8C8C"  # lines in the background
 PALE = "#D9D9D9"
 DARK_RED = "#A84A00"  # the color of outputs, dark enough for letters on white
 DASHES = (0, (4, 2))
-WIDEST = 12.4  # inches: what fits a slide
+WIDEST = 10.0  # inches: in a window of 900 px, where JupyterLab shows it 720 px wide, letters of 12 points have 12 px
 
 # The same thing has the same color in every figure and widget.
 COLORS = {
@@ -42,7 +44,32 @@ COLORS = {
 # For series without a role, such as several keys: never the color of queries or outputs, and never black,
 # which disappears on a dark page.
 SERIES = (ORANGE, GREEN, PINK, SKY, BROWN, GREY)
-WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for color-blind readers; bright means a large weight
+
+# Numbers are written on these colors. The steps leave out the shades on which neither black nor white letters have a contrast
+# of 4.5 to 1 on light and on dark pages.
+BLUES, ORANGES = ("#62A7D3", "#2277B0"), ("#DB915C", "#B2570F")
+WEIGHTS_MAP = "weights"  # from the page's color to its opposite; the step is at one half
+SIGNED_MAP = "signed"  # orange below the middle, blue above it
+mpl.colormaps.register(
+    LinearSegmentedColormap.from_list(
+        WEIGHTS_MAP, [(0, "#EAF2F9"), (0.5, BLUES[0]), (0.5, BLUES[1]), (1, "#00283F")], N=256
+    )
+)
+mpl.colormaps.register(
+    LinearSegmentedColormap.from_list(
+        SIGNED_MAP,
+        [
+            (0, "#6B2E00"),
+            (0.2, ORANGES[1]),
+            (0.2, ORANGES[0]),
+            (0.5, "white"),
+            (0.8, BLUES[0]),
+            (0.8, BLUES[1]),
+            (1, "#003A5C"),
+        ],
+        N=257,
+    )
+)
 
 WIDTH, HEIGHT, DPI = 8.0, 4.5, 100  # inches, inches, dots per inch: 800 x 450 pixels, about 20-40 kB as PNG
 FONT = 14
@@ -93,11 +120,9 @@ def color_of(name):
     return COLORS.get(name, name)
 
 
-def is_dark(shades):
-    """Whether white letters have more contrast than black ones on colors (..., 3 or 4), each part from 0 to 1."""
-    parts = np.asarray(shades, dtype=float)[..., :3]
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return linear @ [0.2126, 0.7152, 0.0722] <= 0.179
+def ink_on(shade):
+    """The color of letters on this color, black or white: the one with more contrast on light and dark pages."""
+    return max((BLACK, "#ffffff"), key=lambda ink: contrast_on_pages(ink, shade))
 
 
 def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, margins=(0.85, 0.25, 0.7, 0.6), gaps=(0.8, 0.9), **options):
@@ -136,11 +161,11 @@ def checked_alt(alt):
     return line
 
 
-def figure_png(figure, alt, dpi=DPI):
+def figure_png(figure, alt):
     """The figure as PNG bytes, the same bytes for the same figure. `alt` is required: it goes into the file too."""
     if not isinstance(figure, Figure):  # a student's own figure function
         raise TypeError(f"expected a matplotlib Figure, got {type(figure).__name__}; return the figure, not the axes")
-    figure.set_dpi(dpi)
+    figure.set_dpi(DPI)
     buffer = io.BytesIO()
     # `savefig` would lay out every text twice, which slows down sliders. Without "Software": None, the version of
     # matplotlib would change the bytes of every picture.

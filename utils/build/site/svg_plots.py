@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from utils.plots.style import BLUE, GREEN, GREY, PINK, RED, STYLE
 
 INK = "#010203"  # becomes currentColor: the text color of the page, light or dark
-# The palette's colors with a contrast of at least 3 to 1 on white and on #14181e, then the text color.
+# The palette's colors with a contrast of at least 3 to 1 on white and on #121212, then the text color.
 COLORS, MARKERS = (BLUE, RED, GREEN, PINK, INK, GREY), "os^DvP"
 SEED = {"marker": "o", "markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 1.3, "linestyle": "none"}
 MEDIAN = {"marker": "|", "markeredgewidth": 3.5, "linestyle": "none"}

@@ -1,0 +1,67 @@
+// JupyterLab shows the picture of an output without alt text: a screen reader says only "image". The course writes its alt
+// text into the PNG file ("Description", see utils/plots/style.py). It is read back here, so that figures of notebooks that
+// nobody has run have it, too; page.css then gives these figures, and no other picture, dark colors on a dark page.
+
+(function () {
+  const styles = new URL("page.css", document.currentScript.src);
+  const PICTURES = ".jp-RenderedImage img:not([alt])";
+  const FRONT = 32768; // characters of base64: the description comes before the pixels
+
+  function bytesOf(address) {
+    const [, code = ""] = address.match(/^data:image\/png;base64,([\s\S]*)$/) ?? [];
+    const front = code.slice(0, FRONT).replace(/\s/g, "");
+    return Uint8Array.from(atob(front.slice(0, front.length - (front.length % 4))), (letter) => letter.charCodeAt(0));
+  }
+
+  function descriptionIn(bytes) {
+    const view = new DataView(bytes.buffer);
+    const text = (from, to, encoding = "latin1") => new TextDecoder(encoding).decode(bytes.subarray(from, to));
+    for (let at = 8; at + 8 <= bytes.length; ) {
+      const [length, kind, start] = [view.getUint32(at), text(at + 4, at + 8), at + 8];
+      const end = Math.min(start + length, bytes.length);
+      if (kind === "IDAT") break;
+      const name = bytes.indexOf(0, start);
+      if (text(start, name) === "Description" && name < end) {
+        if (kind === "tEXt") return text(name + 1, end);
+        // Two bytes on the compression (none), then two empty strings, each ended by a zero.
+        if (kind === "iTXt" && bytes[name + 1] === 0) {
+          return text(bytes.indexOf(0, bytes.indexOf(0, name + 3) + 1) + 1, end, "utf-8");
+        }
+      }
+      at = start + length + 4;
+    }
+    return "";
+  }
+
+  function describeAll() {
+    for (const picture of document.querySelectorAll(PICTURES)) {
+      const description = descriptionIn(bytesOf(picture.src));
+      if (!description) continue;
+      picture.alt = description;
+      picture.parentElement.classList.add("course-figure");
+    }
+  }
+
+  function activate() {
+    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: styles });
+    document.head.append(link);
+    let waiting = false;
+    const soon = () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        describeAll();
+      });
+    };
+    new MutationObserver(soon).observe(document.body, { childList: true, subtree: true });
+    describeAll();
+  }
+
+  const plugin = { id: "course-page:plugin", description: "Figures and prose of the course.", autoStart: true, activate };
+  window._JUPYTERLAB = window._JUPYTERLAB ?? {};
+  window._JUPYTERLAB["course-page"] = {
+    init: () => undefined,
+    get: () => Promise.resolve(() => ({ __esModule: true, default: plugin })),
+  };
+})();
