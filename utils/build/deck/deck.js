@@ -39,7 +39,7 @@
     return ZOOM.find((zoom) => {
       root.style.zoom = zoom;
       root.style.width = `${host.clientWidth / zoom}px`;
-      return inside(host, 4) && inside(root, 4);
+      return inside(host, 8) && inside(root, 8);
     }) ?? 0;
   }
 
@@ -147,22 +147,18 @@
     }
   }
 
-  // A started widget has another shape than its picture, so its slide is fitted again. One that needs Python, or does not fit,
-  // stays a picture.
+  // A started widget has another shape than its picture, so its slide is fitted again. One that does not fit stays a picture.
   function startWidgets(slide) {
     const hosts = all(slide, ".live-widget:not([data-live], [data-static])");
     const frame = slide.querySelector(".frame");
-    const keepPicture = (host) => {
+    hosts.forEach(startWidget);
+    if (!hosts.length || fit(frame)) return;
+    for (const host of hosts) {
       widgetOf(host).remove();
       delete host.dataset.live;
       host.dataset.static = "true";
-    };
-    hosts.forEach(startWidget);
-    hosts.filter((host) => widgetOf(host).dataset.mode === "frozen").forEach(keepPicture);
-    if (hosts.length && !fit(frame)) {
-      hosts.filter((host) => host.dataset.live).forEach(keepPicture);
-      fit(frame);
     }
+    fit(frame);
   }
 
   // A widget keeps the keys while it has the focus. Escape gives them back; Page Up and Page Down, the keys of a presenter's
