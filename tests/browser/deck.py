@@ -22,8 +22,9 @@ EXAMINE = """() => {
         if (!box.width || !box.height || part.closest("svg, aside.notes, .course-widget *")) continue;
         const out = box.left < outer.left - 1 || box.top < outer.top - 1
             || box.right > outer.right + 1 || box.bottom > outer.bottom + 1;
+        const slack = part.matches(".live-widget") ? 8 : 1;
         const cut = ["PRE", "DIV"].includes(part.tagName) && getComputedStyle(part).overflow !== "visible"
-            && (part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1);
+            && (part.scrollWidth > part.clientWidth + slack || part.scrollHeight > part.clientHeight + slack);
         if (out || cut) outside.push(`${part.tagName} ${part.className}: ${part.textContent.trim().slice(0, 50)}`);
     }
     const sizeOf = (element) => {
