@@ -5,10 +5,21 @@ import re
 
 import pytest
 
-from tests.browser import lessons
-from utils.build.slides import WIDGETS, SlideError, drawing_lines, formula, read_slides, shown_code, with_running_heads
+from utils.build.results import Stored
+from utils.build.slides import (
+    CODE_LINES,
+    SlideError,
+    drawing_lines,
+    formula,
+    lines_of,
+    read_slides,
+    shown_code,
+    split_code,
+    with_running_heads,
+)
 
-PIXEL = "iVBORw0KGgo="
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+OUTPUT = {"output_type": "stream", "name": "stdout"}
 
 
 def markdown(source, slide_type=None):
@@ -54,12 +65,39 @@ def test_breaks_are_where_the_metadata_says(tmp_path):
     assert "left out" not in str(columns) and "before" not in str(columns)
 
 
-def test_an_exercise_is_asked_before_it_is_solved(tmp_path):
-    cell = {**code("def f():\n    return 1\n\nf = exercise('1.1').use(f)", "-"), "id": "a"}
-    stub = "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()\n\nf = exercise('1.1').use(f)"
-    ((asked, solved),) = read_slides({"cells": [markdown("## Try", "slide"), cell]}, tmp_path, {"a": stub})
-    assert "NotImplementedError" in str(asked.parts) and "NotImplementedError" not in str(solved.parts)
-    assert "return" not in str(asked.parts) and "return" in str(solved.parts)
+def exercise(body):
+    header = "# Exercise 1.1 · a function · easy · 5 min"
+    return f"{header}\ndef f():\n{body}\n\n\nf = exercise('1.1').use(f)"
+
+
+STUB = exercise("    # YOUR CODE HERE\n    raise NotImplementedError()").replace("'", '"')
+
+
+def test_the_solution_of_an_exercise_takes_the_place_of_its_stub(tmp_path):
+    cell = {**code(exercise("    return 1").replace("'", '"'), "-"), "id": "a"}
+    ((slide,),) = read_slides({"cells": [markdown("## Try", "slide"), cell]}, tmp_path, {"a": STUB})
+    asked, solved = slide.parts[1].split('<div class="input fragment"')
+    assert "NotImplementedError" in asked and "fade-out" in asked and "NotImplementedError" not in solved
+    assert "return" in solved and "Exercise 1.1 · easy · 5 min, solved" in solved
+    assert ".use" not in slide.parts[1], "the line that passes the answer to the check"
+
+
+def test_long_code_continues_on_the_next_slide(tmp_path):
+    body = "\n".join(f"    x{number} = {number}" for number in range(10))
+    source = f"def f():\n{body}\n\n\ndef g():\n{body}\n    return (\n        1,\n    )"
+    parts = split_code(source)
+    assert len(parts) == 2 and parts[1].startswith("def g") and all(lines_of(part) <= CODE_LINES for part in parts)
+    ((first, second),) = with_running_heads(
+        columns_of(tmp_path, markdown("## Two", "slide"), code(source, "-", [{**OUTPUT, "text": "done"}]))
+    )
+    assert "done" not in str(first.parts) and "done" in str(second.parts)
+    assert '<p class="running">Two, continued</p>' in second.parts[0]
+
+
+def test_cells_that_together_have_too_much_code_get_two_slides(tmp_path):
+    ten = "\n".join(f"x{number} = {number}" for number in range(10))
+    ((first, second),) = columns_of(tmp_path, code(ten, "slide"), code(ten, "-"))
+    assert first.lines == second.lines == 10
 
 
 def test_a_slide_without_a_heading_carries_the_one_before_it(tmp_path):
@@ -144,13 +182,16 @@ def test_code_and_its_output_form_a_pair(tmp_path):
     assert "1 &lt; 2" not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-output"]))
 
 
+def test_the_label_of_a_stored_result_is_set_apart(tmp_path):
+    printed = {**OUTPUT, "text": f"1 2 3\n{Stored('speed', 'a machine', '2026-01-01', {}).label}\n"}
+    page = only_slide(tmp_path, code("print(1)", "slide", [printed]))
+    assert '<pre class="text">1 2 3</pre>' in page and page.count("Stored, not computed here") == 1
+    assert '<p class="stored">' in page
+
+
 def test_a_picture_carries_its_words_and_a_widget_its_static_form(tmp_path):
     widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "image/png": PIXEL, "text/plain": "said"}
     output = shown(widget, **{"image/png": {"alt": 'bars "A" and "B"'}})
     page = only_slide(tmp_path, code("x", "slide", [output]))
     assert 'alt="bars &quot;A&quot; and &quot;B&quot;"' in page and f"data:image/png;base64,{PIXEL}" in page
     assert 'alt="said"' in only_slide(tmp_path, code("x", "slide", [shown(widget)]))
-
-
-def test_decks_and_pages_know_every_widget():
-    assert set(lessons.WIDGETS) - {"log_range", "menu"} == WIDGETS  # these two are controls of `explore`

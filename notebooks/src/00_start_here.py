@@ -42,7 +42,7 @@ lesson("00")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you will build, and in which lesson
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 show(
     course_map(),
     alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, 02 several hops, "

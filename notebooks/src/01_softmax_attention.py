@@ -162,7 +162,7 @@ print("output      ", digits(output))
 #
 # All $p_i$ are positive and sum to 1. In attention the logits are the scores.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("1.a")
 
 
@@ -232,10 +232,10 @@ show(
     "peaked at 1, all on the second at 0.1.",
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # The fuzzy hash table again, now with softmax at $T = 0.1$. The price of *apple* is almost correct, even misspelled:
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 for word in ("apple", "aple", "plu"):
     weights = softmax(similarity(word), temperature=0.1)
     print(f"{word:6s} weights {digits(weights)}   price {weights @ prices:.2f}")
@@ -802,7 +802,7 @@ print("same output after a permutation:", torch.allclose(permuted, output, atol=
 # %% slideshow={"slide_type": "subslide"}
 quiz("1.c")
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 Q, K, V, V2 = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 6), torch.randn(5, 6)
 
 

@@ -524,7 +524,7 @@ print("four padded memories change nothing:", torch.allclose(logits, padded_logi
 # against it with **learning rate** $\eta$: $\theta\leftarrow\theta-\eta g$. One pass over all questions is an **epoch**. Following the paper, we
 # sum the loss over 32 questions and **clip** the gradient: a norm above 40 is scaled down to 40.
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 training, test, vocabulary = train_and_test(*task_questions(1))  # task 1: Where is Mary?
 
 
@@ -598,7 +598,7 @@ for epoch in range(1, 21):
 # by about $\eta$, an alternating one by much less.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 gradients = torch.tensor([[4.0, 0.02], [4.0, -0.02], [4.0, 0.02]])
 torch_parameter = nn.Parameter(torch.zeros(2))
 optimizer = torch.optim.Adam([torch_parameter], lr=0.1)
@@ -631,7 +631,7 @@ for t in (1, 2, 5, 10, 100, 1000):
 # The same 20 epochs and learning rate 0.01, one seed, with the loss summed or averaged over a batch:
 
 
-# %% slideshow={"slide_type": "-"}
+# %%
 def train(optimizer_class, reduction):
     model, losses = new_model(), []
     optimizer = optimizer_class(model.parameters(), lr=0.01)
@@ -651,7 +651,7 @@ for optimizer_class in (torch.optim.SGD, torch.optim.Adam):
         name = f"{optimizer_class.__name__}, {reduction}"
         losses[name], errors[name] = train(optimizer_class, reduction)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     plots.optimizer_curves(losses, "SGD hardly learns from the averaged loss; Adam is unaffected"),
     alt="Training loss over 20 epochs on a logarithmic axis: SGD with the summed loss and both Adam curves fall to about "
@@ -672,7 +672,7 @@ assert errors["SGD, sum"] < 0.02 and errors["Adam, mean"] < 0.02 and errors["SGD
 # Train one hop on task 1 with and without temporal encoding. `train_task` runs the paper's **recipe** for several seeds at once: all parts of section 4 (position
 # encoding: PE), SGD as above, 100 epochs, the learning rate halved every 25, and two tricks of section 7, here switched off.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("2.c")
 
 # %% slideshow={"slide_type": "subslide"}
@@ -727,7 +727,7 @@ for seed in (1, 2, 3):
     noisy_age = random_noise(age, mask, torch.Generator().manual_seed(seed))
     print(f"with random noise, seed {seed}:       ", *noisy_age[0].tolist())
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("2.d")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -796,12 +796,12 @@ for name, result in (("with linear start", linear), ("without", softmax)):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The peak at epoch 0 is the moment when the softmax is switched on. A few epochs repair it.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### The same parameters in your network
 #
 # `train_task` uses the library's network. Copy its first seed into your class and test again.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 induction = restore(linear).tensors(task_questions(16)[1])
 model = MemoryNetwork(
     len(linear["words"]), memory_size=linear["settings"]["memory_size"], max_len=linear["max_len"]
@@ -926,7 +926,7 @@ facts_found = exercise("2.7").use(facts_found)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Train one seed for tasks 2 and 15; a table of ten follows.
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 trained = {1: with_time, 2: train_task(2, seeds=[3]), 15: train_task(15, seeds=[0]), 16: linear}
 networks = {task: restore(result) for task, result in trained.items()}
 
@@ -958,7 +958,7 @@ for task in (2, 16):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # On task 2 most of them are answered wrongly, on task 16 nearly all correctly. How much weight did their least attended fact get?
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 stories = networks[16].tensors(task_questions(16)[1])
 _, weights = predict(networks[16].model, stories)
 largest = weights[0].amax(1)  # (questions, sentences): the largest weight over the hops
@@ -967,7 +967,7 @@ for name, subset in (("found", found[16]), ("not found", ~found[16])):
     median = least_attended[subset].median()
     print(f"median weight of the least attended fact, {name}: {median:.2f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # These facts got weight, only not the largest of a hop. The top sentences are no complete explanation (compare
 # [Jain and Wallace, 2019](../docs/references.md#jain2019), and [Wiegreffe and Pinter, 2019](../docs/references.md#wiegreffe2019)). All five tasks,
 # ten seeds:
@@ -993,6 +993,9 @@ assert 0.15 < least_attended[~found[16]].median() < 0.5
 # ## 10 · Watch the hops
 #
 # Find a question that is answered correctly although a fact never gets the largest weight.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The slide shows one question. Open the notebook for others, and let the room predict which sentence each hop attends to before you show it.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 short_stories = {
@@ -1025,14 +1028,14 @@ explore(
     question=(1, 20, 1, 1),
 )
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown]
 # ### Write your own story
 #
 # One sentence per line. The question selects the network: *Where is Mary? Where is the milk? What is Emily afraid of? What color is Lily?* Try to fool the network: let the only other
 # frog have no color.
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"]
 def own_story(story, question, networks=networks):
     try:
         answered = answer_story(networks, story, question)

@@ -62,7 +62,7 @@ lesson("03")
 # review **many to one**, like the questions of lesson 02. Part-of-speech tagging (noun, verb, … for each word) is **many to many in step**: one output per input. In
 # translation, the output has a length of its own, which the model must decide: **sequence to sequence**.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.sequence_tasks(),
     alt="Five kinds of sequence task: one to one, one to many, many to one, many to many, and many to many in step, "
@@ -110,14 +110,14 @@ print(len(data.train), "pairs;", len(english), "English and", len(french), "Fren
 # Smaller units mean a smaller vocabulary and longer sequences. **Subword tokens** are a compromise, here learned by byte-pair encoding
 # ([Sennrich et al., 2016](../docs/references.md#sennrich2016); you build it in lesson 07).
 
-# %% slideshow={"slide_type": "-"}
+# %%
 subwords = Tokenizer(models.BPE(unk_token="<unk>"))
 subwords.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
 text = [" ".join(pair.english) for pair in data.train]
 trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_progress=False)
 subwords.train_from_iterator(text, trainer)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 tokenizers = {
     "characters": (sorted(set("".join(text))), list),
     "subwords": (subwords.get_vocab(), lambda line: subwords.encode(line).tokens),
@@ -221,7 +221,7 @@ for word in ("king", "dog", "sings", "european"):
 # - `W_ih` $(w, d)$, `W_hh` $(w, w)$, `bias` $(w,)$, as PyTorch stores them. Return the new hidden states $(b, w)$.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.2 · one RNN step · easy · 5 min
 def rnn_step(x, h, W_ih, W_hh, bias):
     """x (b, d), h (b, w), W_ih (w, d), W_hh (w, w), bias (w,) to the next hidden state (b, w)."""
@@ -232,7 +232,7 @@ def rnn_step(x, h, W_ih, W_hh, bias):
 
 rnn_step = exercise("3.2").use(rnn_step)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 W_ih = torch.tensor([[0.5, 1.0], [-1.0, 0.5]])
 W_hh = torch.tensor([[0.0, 1.0], [0.5, 0.0]])
 h, bias = torch.zeros(1, 2), torch.zeros(2)
@@ -265,7 +265,7 @@ def unroll(x, h, step):
 
 unroll = exercise("3.3").use(unroll)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 layer = nn.RNN(6, 4, batch_first=True)
 W_ih, W_hh = layer.weight_ih_l0, layer.weight_hh_l0
 bias = layer.bias_ih_l0 + layer.bias_hh_l0
@@ -292,7 +292,7 @@ print("the final state is the last of all states:", torch.equal(states[:, -1], f
 # h_t&=o_t\odot \tanh(c_t)&&\text{hidden state: what other layers see}
 # \end{aligned}$$
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 cell = nn.LSTMCell(3, 2)
 x, h, c = torch.randn(1, 3), torch.randn(1, 2), torch.randn(1, 2)
 stacked = x @ cell.weight_ih.T + h @ cell.weight_hh.T + cell.bias_ih + cell.bias_hh
@@ -337,7 +337,7 @@ show(
     "vanish fastest, gates help, and an LSTM with a forget bias of 2 reaches far.",
 )
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 for name, values in curves.items():
     print(f"{name:20s} influence of the token 20 positions back: {values[20]:.0e} of the last one")
 
@@ -420,7 +420,7 @@ assert no_attention["quarters"][3]["exact"] < 0.3
 #
 # **Limit 1: time.** How does it grow with the length of the sentence?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("3.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -444,14 +444,14 @@ show(
 # The limit of a convolution is its **receptive field**, the inputs that one output depends on. Windows of 3 tokens
 # add 2 per layer; with **dilation** (spacing 1, 2, 4, …) each layer about doubles it:
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 for num_layers in (1, 2, 4, 8):
     dilations = [2**layer for layer in range(num_layers)]
     field = reach.receptive_field(num_layers)
     dilated = reach.receptive_field(num_layers, dilations=dilations, length=1025)
     print(f"layers: {num_layers}   receptive field: {field:2d}, with dilation {dilated:3d}")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.receptive_field(4, 3),
     alt="The cone of nine inputs that one output of four convolutions with kernel 3 depends on.",
@@ -486,7 +486,7 @@ print(f"1 to 14 positions back: {relative.min():.0f} to {relative.max():.0f} % o
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Limit 3: the bottleneck.** Does exact match fall with length only because a long sentence offers more chances for an error?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("3.c")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -604,7 +604,7 @@ for name, values in {"scores": s @ memory.T, "weights": weights, "context": cont
 # $(\dots, d)$ to $(\dots, e)$.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.4 · the dot score · easy · 4 min
 def dot_score(query, keys):
     """query (b, m, d), keys (b, n, d) to scores (b, m, n)."""
@@ -656,7 +656,7 @@ class AdditiveScore(nn.Module):
 
 AdditiveScore = exercise("3.6").use(AdditiveScore)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 query, keys = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
 for score in (dot_score, MultiplicativeScore(8, 8), AdditiveScore(8, 8, 4)):
     print("scores", tuple(score(query, keys).shape))
@@ -719,7 +719,7 @@ AttentionDecoder = exercise("3.7").use(AttentionDecoder)
 # `RecurrentEncoder` is the bidirectional encoder of section 4, here with a GRU. The loop uses sentences of at most six words, so it takes
 # seconds. `ignore_index` leaves the padding out of the loss.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 torch.manual_seed(0)
 encoder = RecurrentEncoder(len(english), 64, cell="gru")
 decoder = AttentionDecoder(len(french), 64, MultiplicativeScore(64, 64))
@@ -734,7 +734,7 @@ def teacher_forced_loss(batch):
     return loss / batch.target_mask.sum()
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 up_to_six = [pair for pair in data.train if len(pair.english) <= 6]
 batches = training.endless_batches(up_to_six, english, french, 64, seed=0)
 parameters = [*encoder.parameters(), *decoder.parameters()]
@@ -786,7 +786,7 @@ greedy_decode = exercise("3.8").use(greedy_decode)
 # Translate short test sentences with your decoder. `decoder_step` drops the attention weights.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 def decoder_step(token_ids, state):
     logits, state, _ = decoder(token_ids, state, memory, test_batch.source_mask)
     return logits, state
@@ -818,14 +818,14 @@ assert own_exact > 0.5
 # Now the full corpus, with the models of `utils.models.recurrent`: the same encoder, batches and number of steps. Only the
 # context vector differs: the final state, or a weighted sum of all states.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 scores = ("dot", "multiplicative", "additive")
 results = {"none": no_attention} | {score: train_translation(score, **LESSON) for score in scores}
 for score, result in results.items():
     print(f"{score:15s} exact match {100 * result['exact']:3.0f} %", end="   ")
     print(f"{result['parameters']:,} parameters")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 by_length = {
     score.replace("none", "no attention"): [
         (row["length"], 100 * row["exact"]) for row in result["by_length"] if row["count"] >= 10
@@ -980,11 +980,11 @@ def alignment_error(weights, links):
 
 alignment_error = exercise("3.9").use(alignment_error)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 noir_attends_to_cat = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7], [0.0, 0.4, 0.6]])
 print(f"by hand 1/3, computed {alignment_error(noir_attends_to_cat, {(0, 0), (2, 1), (1, 2)}):.3f}")
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 negated = next(pair for pair in data.test if "not" in pair.english and len(pair.english) < 12)
 (weights,) = dot_model.weights([negated])  # teacher forcing: all models get the same input
 without_eos = weights[: len(negated.french), : len(negated.english)]
@@ -993,7 +993,7 @@ for score in scores:
     print(f"{score:15s} AER on the test set {100 * results[score]['alignment_error']:4.1f} %")
 print(f"{'smallest possible':15s}{100 * results['dot']['alignment_floor']:21.1f} %")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # The smallest possible error is not zero: where *des* translates *of the*, it has two gold links, but $A$ has one per
 # French word.
 
@@ -1009,7 +1009,7 @@ show(
     alt="Attention weights of a negated sentence with its gold links as outlines.",
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # *not* becomes *ne* and *pas*. In our run *ne* splits its weight between *not* and *does*. In this corpus *does* never
 # occurs without *not*, so both can supply the negation. The alignment error rate uses the largest weight only, and does not show this.
 
@@ -1072,7 +1072,7 @@ for row in (multiplicative, additive):
     assert row["longer"]["exact"]["most"] < dot["longer"]["exact"]["least"]
     assert row["longer"]["exact"]["least"] >= 42 and dot["longer"]["exact"]["most"] <= 66
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### Real sentence pairs
 #
 # `make translate ARGS="--pairs data/translation/fra.txt"` trains the same models on your own tab-separated pairs and prints this table
@@ -1087,8 +1087,10 @@ for row in (multiplicative, additive):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10 · Watch it decode
 #
-# Type a sentence and step through its translation. Point at a generated token to see where the decoder attended. With the score *none*, the model
-# without attention, try long sentences.
+# Step through a translation. Point at a generated token to see where the decoder attended.
+
+# %% [markdown]
+# Type a sentence of your own. With the score *none*, the model without attention, try long sentences.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 trained_models = {score: restore(result) for score, result in results.items()}

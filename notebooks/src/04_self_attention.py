@@ -105,7 +105,7 @@ show(
 # 4. **Softmax.** The exponentials are $4.113, 1, 4.113$. Divided by their sum, they give the attention weights $0.446, 0.108, 0.446$.
 # 5. **Weighted sum.** $0.446\,(1, 2) + 0.108\,(3, 0) + 0.446\,(4, 2) = (2.55, 1.78)$.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 X = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 W_Q = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
 W_K = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
@@ -188,7 +188,7 @@ qkv_stepper(self_attention, X, W_Q, W_K, W_V, title="Self-attention of three tok
 # Let the room predict each matrix before you press Next. Moving $x_3$ leaves $q_1$ alone, but changes its score with $k_3$, all three of its weights
 # and its output. With the causal mask the first row of the weights is (1, 0, 0), whatever $x_3$ is.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 n, d, d_k = 5, 6, 4
 X = torch.randn(n, d)
 W_Q, W_K, W_V = torch.randn(3, d, d_k)
@@ -224,7 +224,7 @@ print(f"W is {tuple(W.shape)} with rank {torch.linalg.matrix_rank(W)}")
 # The same word in two sentences enters as one vector and leaves as two. Here embeddings are set by hand (components: water, money, neither), and
 # projections are the identity.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 embeddings = {"river": [3.0, 0, 0], "rob": [0, 3.0, 0], "bank": [1.0, 1, 0]}
 sentences = [["they", "watch", "the", "river", "bank"], ["they", "rob", "the", "city", "bank"]]
 identity = torch.eye(3)
@@ -240,7 +240,7 @@ for words in sentences:
     print("output of bank: ", digits(output[-1], 1))
 similarities = [F.cosine_similarity(*pair, dim=0).item() for pair in (before, after)]
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.two_contexts(
         *sentences, "bank", *similarities, "One input vector, two outputs: context decides"
@@ -260,7 +260,7 @@ show(
 # A score is a sum of $d_k$ products. If the components of queries and keys are independent with mean 0 and variance 1, so are the products.
 # Variances add up: a score has variance $d_k$. Large scores saturate the softmax, and its Jacobian vanishes (lesson 01).
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("4.a")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -311,7 +311,7 @@ explore(
 #
 # Permute the tokens of a sentence. What happens to the outputs?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("4.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -358,7 +358,7 @@ class OrderClassifier(nn.Module):
 # swapped: a model that ignores order scores exactly 50 %.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 def train_order(positions, num_steps=300, seed=1):
     torch.manual_seed(seed)
     model = OrderClassifier(positions)
@@ -414,7 +414,7 @@ def sinusoidal_positions(length, dim):
 
 sinusoidal_positions = exercise("4.3").use(sinusoidal_positions)
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 with_sinusoids = train_order(sinusoidal_positions(16, 32).float())
 print(f"sinusoidal positions: accuracy {order_accuracy(with_sinusoids):.1%} (one seed)")
 
@@ -438,7 +438,7 @@ explore(
 # %% slideshow={"slide_type": "subslide"}
 quiz("4.c")
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 for dim in (32, 512, 4096):
     print(
         f"dim {dim:4d}: periods from {periods(dim).min():.1f} to {periods(dim).max():,.0f} positions"
@@ -476,7 +476,7 @@ def shift_rotation(k, dim):
 
 shift_rotation = exercise("4.4").use(shift_rotation)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 P = sinusoidal_positions(60, 32).float()
 R = shift_rotation(7, 32).float()
 print("one matrix moves every position by 7:", torch.allclose(P[:53] @ R, P[7:], atol=1e-4))
@@ -541,7 +541,7 @@ def rotate(x, positions):
 
 rotate = exercise("4.5").use(rotate)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 query, key = torch.randn(2, 1, 8)
 for i, j in ((3, 5), (103, 105), (5, 3)):
     score = rotate(query, torch.tensor([i])) @ rotate(key, torch.tensor([j])).T
@@ -556,7 +556,7 @@ for i, j in ((3, 5), (103, 105), (5, 3)):
 # The same classifier with the feed-forward network of section 4, on 8 to 16 letters, three seeds. One model has no positions but a
 # **causal mask** (section 5): each token attends only to itself and earlier tokens. Guess its accuracy.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 names = {
     "none": "no positions",
     "causal": "no positions, causal mask",
@@ -566,7 +566,7 @@ names = {
 }
 by_kind = {positions: experiments.train_order(positions, seeds=3) for positions in names}
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 rows = [(names[kind], 100 * result["accuracy"]) for kind, result in by_kind.items()]
 show(
     pictures.order_bars(rows, 50, "Without positions or a causal mask, order is invisible"),
@@ -574,7 +574,7 @@ show(
     "causal mask alone.",
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # The causal mask alone reveals the order: B can attend to A only if A comes first. [Haviv et al. (2022)](../docs/references.md#haviv2022) found the
 # same in language models.
 
@@ -643,7 +643,7 @@ assert max(at_96, key=at_96.get) == "causal"
 #
 # For fixed weights, attention is linear in the values. But the weights depend on the input, so self-attention as a whole is not linear.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 errors = experiments.linearity_errors()
 descriptions = {
     "values": "attention, as a function of the values, weights fixed",
@@ -710,7 +710,7 @@ assert (experiments.train_xor(True, seeds=3)["accuracy"] > 0.95).all()
 #
 # A **causal language model** predicts the next token, so no position may see it.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("4.d")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -796,7 +796,7 @@ print("weights on later tokens, all exactly 0:", bool((weights[0][~causal_mask(5
 nonzero = gradient[0].norm(dim=-1) != 0
 print("tokens with a gradient from output 2:  ", nonzero.nonzero().flatten().tolist())
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 batch = torch.randn(2, 5, 6)
 mask = causal_mask(5) & padding_mask(torch.tensor([3, 5]), 5)  # (2, 5, 5)
 changed = batch.clone()
@@ -882,6 +882,10 @@ def next_token_loss(logits, token_ids, attention_mask):
 
 next_token_loss = exercise("4.10").use(next_token_loss)
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for the loss of an untrained model before anything is trained: about the logarithm of the vocabulary size. The most common mistake is a shift in
+# the wrong direction.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All positions at once
 #
@@ -944,10 +948,10 @@ print(f"held-out loss {result['held_out']:.3f} nats, perplexity {result['perplex
 sample = language_model.sample_text(result, "The for statement", 240, temperature=0.5, seed=2)
 print(textwrap.fill(sample, 90))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # The trained parameters fit the model above, built from your layers. Your `next_token_loss` must give the same loss.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 corpus = language_model.load_corpus()
 model = CausalLM(len(corpus.tokenizer), dim=96, num_layers=2)
 model.load_state_dict(language_model.plain_state_dict(result))
@@ -960,7 +964,10 @@ print(f"held-out loss of your model: {loss:.3f} nats")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it attend to?
 #
-# The attention maps of both layers, first on held-out text. Type a text of your own.
+# The attention maps of both layers on held-out text.
+
+# %% [markdown]
+# Type a text of your own.
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
@@ -1024,7 +1031,7 @@ assert result["held_out"] < result["ngrams"][3] and result["by_position"][8] < r
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Compared with recurrence, convolution and dense layers
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("4.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

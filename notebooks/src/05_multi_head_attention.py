@@ -63,7 +63,7 @@ lesson("05")
 # The input is a sequence of eight letters, which may repeat. One position carries marker 1, another marker 2. The task: report both marked
 # letters, *in order*. One learned query attends to all positions, and a linear layer predicts both letters from its output.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("5.a")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -104,7 +104,7 @@ for first, second in ("aa", "bb", "ab", "ba"):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody try other weights at the board, (1, 0) for example: then the second letter never reaches the output.
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 results = {num_heads: experiments.train_two_positions(num_heads) for num_heads in (1, 2)}
 for num_heads, result in results.items():
     first, second = (100 * result["letter_accuracy"]).mean(0)
@@ -204,7 +204,7 @@ def list_of_heads(x, projections, W_O, mask=None):
 
 list_of_heads = exercise("5.1").use(list_of_heads)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x = torch.tensor([[[1.0, 2.0], [3.0, 0.0]]])  # (1, 2, 2): the worked example
 first, second = torch.eye(2).unsqueeze(-1)  # the columns (1, 0) and (0, 1)
 head_1, head_2 = torch.stack([first, second, first]), torch.stack([second, first, second])
@@ -220,7 +220,7 @@ quiz("5.b")
 # %% slideshow={"slide_type": "subslide"}
 quiz("5.c")
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 query, key = torch.randn(1000, 1, 64), torch.randn(1000, 10, 64)  # ten keys, head_dim 64
 scores = query @ key.transpose(1, 2)
 for width in (64, 768):
@@ -249,7 +249,7 @@ def split_heads(x, num_heads):
 split_heads = exercise("5.2").use(split_heads)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 5.3 · merge the heads · easy · 5 min
 def merge_heads(x):
     """Undo split_heads, x (b, heads, n, d_k) to (b, n, heads * d_k): concatenate the heads."""
@@ -260,7 +260,7 @@ def merge_heads(x):
 
 merge_heads = exercise("5.3").use(merge_heads)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x = torch.arange(12).view(1, 2, 6)  # two tokens of width 6
 print("token 1:", x[0, 0].tolist(), " token 2:", x[0, 1].tolist())
 for number, head in enumerate(split_heads(x, 3)[0], start=1):
@@ -322,7 +322,7 @@ MultiHeadAttention = exercise("5.4").use(MultiHeadAttention)
 #
 # Recall from lesson 04: in the mask of `nn.MultiheadAttention` True means *may not attend*.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 torch_layer = nn.MultiheadAttention(20, 4, batch_first=True)
 layer = MultiHeadAttention(20, 4)
 layer.load_state_dict(from_torch(torch_layer, ReferenceAttention(20, 4)).state_dict())
@@ -332,7 +332,7 @@ def compare(name, output, expected):
     print(f"{name:24s} equal within 1e-6:", torch.allclose(output, expected, rtol=0, atol=1e-6))
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x, memory, mask = torch.randn(2, 6, 20), torch.randn(2, 9, 20), causal_mask(6)
 self_attended, _ = layer(x, mask=mask)
 cross_attended, weights = layer(x, memory)
@@ -378,7 +378,7 @@ assert costs[-1]["softmax_seconds"] > costs[0]["softmax_seconds"]
 # In lesson 04 every layer *added* its output to its input, $x+f(x)$: a token keeps its content. What else does this **residual connection** (skip
 # connection, [He et al., 2016](../docs/references.md#he2016)) buy? Remove it and see.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("5.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -387,10 +387,10 @@ quiz("5.e")
 # The simplest task: reproduce the input with a stack of feed-forward networks. A plain layer *can*:
 # $\operatorname{relu}(x)-\operatorname{relu}(-x)=x$.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 plain, with_residual = (depth.train_identity(residual) for residual in (False, True))
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.spread(
         plain["depths"],
@@ -480,7 +480,7 @@ class LayerNorm(nn.Module):
 
 LayerNorm = exercise("5.5").use(LayerNorm)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0], [10.0, 20.0, 30.0, 60.0], [5.0, 5.0, 5.0, 5.0]])
 normalized = LayerNorm(4)(x)
 for before, after in zip(x, normalized, strict=True):
@@ -510,7 +510,7 @@ show(
 #
 # Vaswani et al. (section 3.1) used post-norm; most later models use pre-norm.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("5.g")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -575,7 +575,7 @@ class EncoderLayer(nn.Module):
 
 EncoderLayer = exercise("5.7").use(EncoderLayer)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x, attention_mask = torch.randn(2, 5, 12), torch.arange(5) < torch.tensor([[3], [5]])
 for norm_first in (True, False):
     torch_layer = nn.TransformerEncoderLayer(
@@ -661,7 +661,7 @@ for num_layers, result in by_layers.items():
 #
 # The same task with five layers and one learning rate: without layer norm, with post-norm and with pre-norm, 200 steps.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 norms = {
     "no norm": chains.train_chains(5, norm="none", steps=200),
     "post-norm": chains.train_chains(5, norm_first=False, steps=200),
@@ -671,7 +671,7 @@ for name, result in norms.items():
     accuracies = ", ".join(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"])
     print(f"{name:9s} accuracy, three seeds: {accuracies}")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 steps = list(range(20, 201, 20))
 curves = {name: result["loss"].unflatten(0, (10, 20)).mean(1) for name, result in norms.items()}
 show(
@@ -772,7 +772,7 @@ print(*(f"{word}→{form}" for word, form in zip(sentence, prediction["forms"], 
 # It is 0 if they are equal and $\log2\approx0.69$ if they are disjoint. **Exercise 5.8** computes it for every row.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 5.8 · how much two heads differ · medium · 10 min · optional
 def jensen_shannon(p, q):
     """Divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
@@ -786,12 +786,12 @@ def jensen_shannon(p, q):
 
 jensen_shannon = exercise("5.8").use(jensen_shannon)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 p = torch.tensor([0.5, 0.5, 0.0, 0.0])
 for q in ([0.5, 0.5, 0.0, 0.0], [0.25] * 4, [0.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.0, 1.0]):
     print(p.tolist(), "and", q, f"have divergence {jensen_shannon(p, torch.tensor(q)):.2f}")
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 weights = prediction["weights"][0]  # layer 1: (heads, n, n)
 divergence = jensen_shannon(weights.unsqueeze(1), weights.unsqueeze(0)).mean(-1)  # (heads, heads)
 print("divergence between the heads of layer 1, mean over the words of the sentence:")
@@ -833,7 +833,7 @@ def mix_heads(context, W_O, head_mask):
 
 mix_heads = exercise("5.9").use(mix_heads)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 context, W_O = torch.randn(1, 3, 4, 2), torch.randn(6, 5)
 contributions = [mix_heads(context, W_O, head_mask) for head_mask in torch.eye(3)]  # one head each
 output = mix_heads(context, W_O, torch.ones(3))
@@ -849,7 +849,7 @@ show(
 )
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 def percent(values):
     return " ".join(f"{100 * value:5.1f}" for value in values) + " %"
 
@@ -956,10 +956,10 @@ for table in (one_layer, two_layers):
 # answer. The encoder has three layers and width 64; in the **shared** variant they have the same parameters, as in the Universal Transformer
 # ([Dehghani et al., 2019](../docs/references.md#dehghani2019)).
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # A short run on task 1, one supporting fact:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 quick = story_encoder.train_on_stories("encoder", task=1, num_questions=1000, seeds=1, steps=300)
 print(f"{quick['parameters']:,} parameters, 300 steps")
 print(
@@ -975,7 +975,7 @@ print(
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Equal steps is one notion of a fair budget. Ask for others: equal time, equal parameters, each model with its best recipe.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 stories = stored("story_encoder")
 show(
     pictures.story_errors(
@@ -1049,7 +1049,7 @@ assert max(max(row["errors"]) for row in stories.result if row["task"] == 1) < 1
 #
 # Six layers on the French forms of section 6, 400 steps, stored results.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 norm_orders = stored("norms")
 norm_orders.table(
     ("norm order", "learning rate", "warm-up steps", "final loss, three seeds"),
@@ -1068,13 +1068,13 @@ norm_orders.table(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At the lowest learning rate post-norm is worse in every seed. At the highest it learns nothing without warm-up.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### Do heads compute the same? (optional)
 #
 # **Centered kernel alignment** (CKA, [Kornblith et al., 2019](../docs/references.md#kornblith2019)) of two head outputs is 1 for a rotated and
 # scaled copy, near 0 for unrelated ones.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"]
 show(
     pictures.divergence(
         trained["eval_steps"],
@@ -1091,7 +1091,7 @@ show(
 # Two networks of eight layers classify the arms of a spiral. The loss around each solution, along two random directions (after
 # [Li et al., 2018](../docs/references.md#li2018)):
 
-# %% slideshow={"slide_type": "-"}
+# %%
 surfaces = {
     "plain": depth.loss_surface(False, points=25),
     "residual": depth.loss_surface(True, points=25),
@@ -1100,7 +1100,7 @@ for name, result in surfaces.items():
     print(f"{name:9s} local minima, three seeds:", *result["local_minima"], end="   ")
     print("test accuracy:", *(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"]))
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.loss_surfaces(
         {name: result["grid"][0] for name, result in surfaces.items()},

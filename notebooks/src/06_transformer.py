@@ -76,14 +76,14 @@ print(f"{len(pairs.train):,} training pairs, {len(pairs.test):,} test pairs")
 print(f"vocabulary: {len(english)} English and {len(french)} French tokens; special ones:")
 print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])), sep=", ")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # **Recurrent models** (RNNs, here LSTMs) update a hidden state token by token. One encodes the source, another generates the target. With attention, each
 # decoder state is a query over the encoder states (dot, multiplicative or additive score). Without, the decoder gets one vector for the whole sentence.
 #
 # **Teacher forcing** ([Williams and Zipser, 1989](../docs/references.md#williams1989)). In training the decoder's input is the reference, not its
 # own output. So it never sees its own mistakes: **exposure bias**.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # **Exact match**: the percentage of sentences translated without a single error.
 #
 # **BLEU** ([Papineni et al., 2002](../docs/references.md#papineni2002)), from 0 to 100: the geometric mean of the precisions of 1- to 4-grams,
@@ -97,7 +97,7 @@ print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])),
 #
 # Five links, four of them among six gold links: $1-2\cdot4/(5+6)=0.27$.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 reference_words = ["le", "vieux", "roi", "ne", "dort", "pas"]
 for translated in ("le vieux roi ne dort pas", "le vieux roi ne parle pas", "le vieux roi ne dort"):
     score = metrics.bleu([translated.split()], [reference_words])
@@ -124,7 +124,7 @@ show(
     alt="Encoder and decoder stacks with the shape along both streams; the encoder's output goes into every cross-attention.",
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # The encoder's output vectors, one per source token, are the **memory**. The decoder takes the tokens so far as input and predicts the next token at
 # every position. (In the paper $d$ is $d_\text{model}$, `hidden_dim` is $d_\text{ff}$, cross-attention *encoder-decoder attention*.)
 
@@ -151,7 +151,7 @@ show(
 #    $0.058,0.941,0.001$.
 # 6. **Loss.** The target is *roi*: $-\ln0.941=0.060$. At position 1 it is $0.024$; the mean is $0.042$.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])  # <bos>, le
 memory = torch.tensor([[2.0, 0.0], [0.0, 2.0], [-1.0, -1.0]])  # the, king, <eos>
 output_vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])  # le, roi, <eos>
@@ -177,7 +177,7 @@ print(f"loss: {F.cross_entropy(logits, torch.tensor([0, 1])):.3f}")
 #
 # Bottom up: embeddings, cross-attention, the decoder layer, the model.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### Embeddings
 #
 # Token embeddings are initialized with standard deviation $1/\sqrt d$, because the same matrix may serve as the output layer. Multiplied by $\sqrt d$,
@@ -204,7 +204,7 @@ def embed(token_ids, embedding, positions, start=0):
 embed = exercise("6.1").use(embed)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 d = 64
 embedding, positions = torch.randn(50, d) * d**-0.5, sinusoidal_positions(20, d)
 token_ids = torch.tensor([[7, 3, 7]])
@@ -294,7 +294,7 @@ class DecoderLayer(nn.Module):
 DecoderLayer = exercise("6.3").use(DecoderLayer)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 torch_layer = nn.TransformerDecoderLayer(12, 3, 20, 0.0, batch_first=True, norm_first=True)
 layer = DecoderLayer(12, 3, 20)
 copied = from_torch(torch_layer, layers.DecoderLayer(12, 3, 20, norm_first=True))
@@ -317,7 +317,7 @@ print("cross-attention weights", tuple(cross_weights.shape))
 # the dot product of its embedding with the decoder's output.
 
 
-# %% slideshow={"slide_type": "-"}
+# %%
 class TransformerDecoder(nn.Module):
     def __init__(self, num_layers, dim, num_heads, hidden_dim):
         super().__init__()
@@ -332,7 +332,7 @@ class TransformerDecoder(nn.Module):
         return self.norm(x)
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Exercise 6.4.** Write `encode` and `decode`.
 #
 # - `self.source_embedding(source)` does what 6.1 does. `self.encoder(x, mask)` returns output and weights, `self.decoder(x, memory, mask, memory_mask)`
@@ -373,7 +373,7 @@ class Transformer(nn.Module):
 Transformer = exercise("6.4").use(Transformer)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 untrained = Transformer(20, 30, dim=12, num_heads=3, hidden_dim=24, num_layers=2)
 source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 30, (2, 4))
 source_mask = torch.arange(5) < torch.tensor([[3], [5]])
@@ -419,7 +419,7 @@ for norm_first in (False, True):
 #
 # With teacher forcing the whole target is known, and the causal mask lets all positions train at once.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("6.d")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -463,18 +463,18 @@ def shifted_targets(sequences, bos_id, eos_id, pad_id=0):
 shifted_targets = exercise("6.5").use(shifted_targets)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 target_in, target_out = shifted_targets([[11, 12, 13], [21]], bos_id=1, eos_id=2)
 print("input: ", target_in.tolist())
 print("target:", target_out.tolist())
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### No leak from the future
 #
 # The proof: in every layer all self-attention weights on later positions are exactly zero, and nothing else mixes *target* positions. The gradient is a
 # check. Source padding must not change a logit either.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 x, y = torch.randn(1, 6, 12, requires_grad=True), torch.randn(1, 5, 12)
 hidden_states, largest = x, []
 for layer in untrained.decoder.layers:
@@ -505,7 +505,7 @@ print("padding changes a logit:", not torch.allclose(logits, changed_logits, ato
 # - Return the mean over all positions whose target is not `pad_id`.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 6.6 · the loss with label smoothing · medium · 12 min
 def smoothed_loss(logits, targets, smoothing, pad_id=0):
     """logits (b, m, V), targets (b, m) to a scalar: the mean over all targets but padding."""
@@ -520,7 +520,7 @@ def smoothed_loss(logits, targets, smoothing, pad_id=0):
 smoothed_loss = exercise("6.6").use(smoothed_loss)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 logits, targets = torch.randn(2, 4, 30), torch.tensor([[5, 9, 2, 0], [7, 8, 6, 2]])
 expected = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=0, label_smoothing=0.1)
 same = torch.allclose(smoothed_loss(logits, targets, 0.1), expected)
@@ -583,7 +583,7 @@ show(
 # **Does it matter?** The lesson's model with 2, 4 or 6 layers in each stack, with and without warm-up to the same peak, then half a cosine down to
 # 0. Guess: which of the four settings fails first as depth grows?
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 warmup = stored("warmup")
 show(
     pictures.warmup_by_depth(
@@ -594,7 +594,7 @@ show(
 )
 print(warmup.label)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # Pre-norm trains at every depth; warm-up helps. Post-norm without warm-up fails from four layers on; with six, at this learning rate, 100 warm-up steps
 # are not enough either. With two layers it hardly matters. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the gradients at
 # initialization.
@@ -704,7 +704,7 @@ assert result["exact"] >= 0.95
 #
 # In training every input is known. What changes when the model has to generate its own?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("6.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -794,7 +794,7 @@ def cached_step(x, keys, values, W_Q, W_K, W_V):
 cached_step = exercise("6.9").use(cached_step)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x, projections = torch.randn(1, 6, 8), torch.randn(3, 8, 4)
 keys = values = torch.zeros(1, 0, 4)
 outputs = []
@@ -808,7 +808,7 @@ print("step by step = all at once:", torch.allclose(torch.cat(outputs, 1), expec
 # Without the cache, step $t$ computes all $t$ tokens again; with it, one. Keys and values of the encoder's output are computed once as well. The price is
 # storage: $2d$ numbers per token, layer and sentence. `library_translator` is the course library's Transformer, which has the cache:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 library_translator = training.restore_transformer(result)
 special_ids = {"bos_id": BOS_ID, "eos_id": EOS_ID}
 cached = decoding.greedy_decode(library_translator.model, *inputs, **special_ids, max_len=40)
@@ -865,7 +865,7 @@ def beam_step(log_probs, next_log_probs, ended, num_beams):
 
 beam_step = exercise("6.10").use(beam_step)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 log_probs = torch.tensor([0.6, 0.4]).log()
 next_log_probs = torch.tensor([[0.1, 0.6, 0.3], [0.1, 0.8, 0.1]]).log()
 for ended in ([False, False], [False, True]):
@@ -873,7 +873,7 @@ for ended in ([False, False], [False, True]):
     print("ended", ended, "probabilities", digits(best.exp()), end="; ")
     print("parents", parent.tolist(), "tokens", token.tolist())
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### Beam search: the loop
 #
 # **Exercise 6.11** (optional). Repeat `beam_step` until all hypotheses have ended, or until `max_len` tokens.
@@ -883,7 +883,7 @@ for ended in ([False, False], [False, True]):
 # - Return token ids (num_beams, m), without `bos_id`, and their log-probabilities, best first.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 # Exercise 6.11 · beam search · medium · 15 min · optional
 def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
     """next_log_probs(token_ids (k, m)) -> log-probabilities (k, V) of the next token; BOS first.
@@ -907,7 +907,7 @@ def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
 beam_search = exercise("6.11").use(beam_search)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 first, first_mask = source[:1], source_mask[:1]
 with torch.no_grad():
     memory = untrained.encode(first, first_mask)
@@ -937,7 +937,7 @@ print(torch.allclose(log_probs, expected.log_probs[0], atol=1e-4))
 #
 # Two tokens with $\log p=-1.2$ against three with $-1.5$: by sums ($\alpha=0$) the shorter wins, by means ($\alpha=1$), $-0.6<-0.5$, the longer one.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 print("beam of 4, correct sentences, and mean length (in parentheses that of the references)")
 subsets = {"trained lengths": pairs.test[:200], "longer": pairs.longer[:100]}
 decoded = {}
@@ -951,7 +951,7 @@ for name, subset in subsets.items():
         print(f"{name:16s} α = {alpha:.0f}: {correct:3d} of {len(subset)}", end="")
         print(f", {mean:.2f} tokens ({target_mean:.2f})")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # Here it changes little: on longer sentences the translations come closer to the length of the references, but not more of them are correct.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -960,7 +960,7 @@ for name, subset in subsets.items():
 # Where beam search ($\alpha=0$) is wrong: is the reference more probable than its output? Then it is a **search error**. Otherwise it is a **model error**:
 # the model prefers a wrong sentence, so even an exact search for the most probable one would not return the reference.
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 for name in subsets:
     rows = decoded[name, 0.0]
     wrong = [row for row in rows if row.beam != row.pair.french]
@@ -973,7 +973,7 @@ for name in subsets:
     print(f"    the beam differs in {len(different)}, more probable in {more_probable} of them")
     print(f"    {len(wrong)} wrong: {missed} search errors, {len(wrong) - missed} model errors")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # At trained lengths the beam changes next to nothing. On longer sentences it finds more probable translations, hardly any of them correct: nearly all
 # errors are model errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
 
@@ -1018,7 +1018,7 @@ assert not all(step[0]["best"] for step in tree.tree())  # it did not always lea
 #
 # Type a sentence and step through its translation: the candidate tokens, and the cross-attention of every layer and head.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 head = library_translator.alignment_head  # the best on validation pairs
 aligning = {"layer": head.layer, "head": pictures.MEAN if head.head is None else head.head}
 decoding_view(
@@ -1028,12 +1028,12 @@ decoding_view(
     **aligning,
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### Cross-attention and the gold alignment
 #
 # Select a layer and a head: do its cross-attention weights recover the gold links?
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"]
 examples = {
     join(pair.english, "english"): pair for pair in pairs.test if 7 <= len(pair.english) <= 9
 }
@@ -1058,10 +1058,10 @@ attention_view(
     **aligning,
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # The **alignment head** has the lowest error rate on validation pairs (the mean over a layer competes too). It is evaluated on test pairs.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 errors = 100 * result["alignment_head"]["errors"]
 print("AER in %, validation pairs")
 print("         ", *(f"head {head}" for head in range(1, sizes["num_heads"] + 1)), "  mean")
@@ -1077,7 +1077,7 @@ print(f"lowest possible with one link per token: {100 * result['alignment_floor'
 # *input → target*.
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 def maps_and_names(pair, *choices):
     """choices: (layer, head), or MEAN for the head, of the encoder, the decoder and the cross-attention."""
     maps, names = [], []
@@ -1103,7 +1103,7 @@ show(
     alt="Three attention maps. In cross-attention, the positions that predict ne and pas both attend most to not.",
 )
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 on_not = attention_roles.negation_weights(library_translator, pairs.test)
 print(f"{on_not['count']} held-out sentences; weight of the alignment head on 'not' or 'never'")
 print(f"  predicting 'ne':                 {100 * on_not['first']:5.1f} %")
@@ -1116,7 +1116,7 @@ print(f"  uniform attention:               {100 * on_not['uniform']:5.1f} %")
 #
 # A French adjective agrees with its noun, even with other nouns (**attractors**) in between. Which of the three attentions retrieves the noun? Guess first.
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 roles = attention_roles.agreement_heads(library_translator, translation.TRAINING_PAIRS, count=150)
 print("for each attention the head that attends most to the adjective's noun; weights in %")
 print("attention  layer  head      noun attractors  uniform")
@@ -1124,7 +1124,7 @@ for row in roles:
     weights = [f"{100 * row[name]:9.1f}" for name in ("noun", "attractors", "uniform")]
     print(f"{row['attention']:9s} {row['layer'] + 1:6d} {row['head'] + 1:5d}", *weights)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 cases = attention_roles.held_out_agreements(
     300, attention_roles.TEST_SEED, translation.TRAINING_PAIRS
 )
@@ -1145,15 +1145,15 @@ show(
     alt=f"Three attention maps. In the decoder, the position that predicts {adjective} attends most to the one that predicted {noun}.",
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # It is decoder self-attention. In this example the query attends to the position that *predicted* the noun, not to the next one, whose input is the noun.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### Other seeds
 #
 # Three more models, trained longer:
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"]
 comparison = stored("translation")
 models = {row["name"]: row for row in comparison.result["rows"]}
 seeds, selected = models["Transformer"]["roles"], models["Transformer"]["alignment_heads"]
@@ -1176,7 +1176,7 @@ for index, name in enumerate(attention_roles.ATTENTIONS):
     rows.append((f"{name}, on the noun", *weights, seeds[0]["agreement"][index]["uniform"]))
 comparison.table(("weight in %", *(f"seed {seed}" for seed in range(len(seeds))), "uniform"), rows)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # In every seed *ne* and *pas* attend to the negation far more than other tokens do, and only in the decoder's self-attention does a head attend to the noun
 # far more than uniformly. How strongly, and which head, differs.
 
@@ -1208,7 +1208,7 @@ ablation_mask = exercise("6.12").use(ablation_mask)
 # Your mask in your decoder, in all layers and heads, on 300 new sentences. The position that predicts the adjective may not attend to the position that
 # predicted its noun; then, in a second run, not to the position after it, whose input is the noun:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 batch = collate([case.pair for case in cases], english, french)
 sequences = torch.arange(len(cases))
 adjectives = torch.tensor([case.french(case.adjective) for case in cases])
@@ -1225,7 +1225,7 @@ def adjective_accuracy(mask):
     return correct[sequences, adjectives].float().mean().item()
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 causal = causal_mask(batch.target_in.size(1)).expand(len(cases), -1, -1)
 masks = {
     "nothing masked": causal,
@@ -1235,7 +1235,7 @@ masks = {
 for name, mask in masks.items():
     print(f"{name:34s} accuracy on the adjective {100 * adjective_accuracy(mask):5.1f} %")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # In the encoder and in cross-attention:
 
 # %% slideshow={"slide_type": "-"}
@@ -1281,7 +1281,7 @@ for mask, name in zip(masks.values(), ("none", "noun_output", "noun_input"), str
 # All models of lessons 03 and 06 with the same 20,000 pairs and eight epochs, three seeds. Size and time differ: see the last columns. Batch size and
 # optimizer settings are those of each recipe. In the last row rotary positions (lesson 04) replace the sinusoids, in self-attention.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 timed = stored("translation_speed")
 times = {row["name"]: row for row in timed.result["training"]}
 aer = f"AER, % (at least {models['Transformer']['alignment_floor']})"
@@ -1356,7 +1356,7 @@ print("token accuracy, %:  ", *(f"{100 * accuracy:5.1f}" for accuracy in moved.v
 #
 # Tokens per second, one CPU thread. A training step has 2,048 target tokens at every length; decoding generates 16 sentences at once.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.speed_by_length(
         timed.result["lengths"],

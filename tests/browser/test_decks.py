@@ -1,14 +1,17 @@
 """Every deck at 1280x720, opened from its file."""
 
+import json
 import re
 
 import pytest
 
 from tests.browser import lessons
 from tests.browser.deck import Deck
-from utils.build.slides import build_deck, slide_type
+from utils.build.slides import CODE_LINES, SMALLEST_LETTERS, build_deck, slide_type
 
-SMALLEST_LETTERS = 14  # pixels
+SMALLEST_CODE = 20  # pixels
+SLIDES = {"00_start_here": (10, 20)}  # other lessons: 35 to 55
+OPERATE = re.compile(r"\b(click|drag|hover|paint|type (a|your|in|another))\b", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module", params=lessons.NAMES)
@@ -24,11 +27,32 @@ def test_every_slide_stays_inside_its_frame_and_can_be_read(deck, pictures):
     for number, slide in deck.slides():
         if pictures:
             deck.screenshot(pictures / deck.name / f"slide_{number:02d}.png")
-        if slide["overflows"] or slide["outside"]:
-            problems.append(f"slide {number} ({slide['words']}) holds too much: {slide['outside']}")
-        elif slide["smallest"] < SMALLEST_LETTERS:
-            problems.append(f"slide {number} ({slide['words']}) has letters of {slide['smallest']:.1f} pixels")
+        rules = {
+            f"holds too much: {slide['outside']}": slide["overflows"] or slide["outside"],
+            f"has code of {slide['code']:.1f} pixels": slide["code"] < SMALLEST_CODE,
+            f"has letters of {slide['other']:.1f} pixels": slide["other"] < 0.99 * SMALLEST_LETTERS,
+            f"has {slide['lines']} lines of code": slide["lines"] > CODE_LINES,
+            "asks to operate something that stands still": OPERATE.search(slide["prose"]) and not slide["live"],
+        }
+        problems += [f"slide {number} ({slide['words']}) {problem}" for problem, broken in rules.items() if broken]
     assert problems == [], "\n".join(problems)
+    fewest, most = SLIDES.get(deck.name, (35, 55))
+    assert fewest <= number <= most
+
+
+def test_every_section_has_at_least_two_speaker_notes(deck):
+    notes = deck.page.evaluate(
+        """() => [...document.querySelectorAll(".slides > section")].map((section) => [
+            section.querySelector("h2")?.textContent ?? "",
+            [...section.querySelectorAll("aside.notes > *")].filter((note) => note.textContent.trim()).length,
+        ])"""
+    )
+    # Title and summary need none; a column without a section heading belongs to the section before it.
+    counts: dict[str, int] = {}
+    for heading, count in notes:
+        section = heading if re.match(r"\d+ · ", heading) else next(reversed(counts), "")
+        counts[section] = counts.get(section, 0) + count
+    assert {section: count for section, count in counts.items() if section and count < 2} == {}
 
 
 def test_every_formula_and_picture_of_the_slides_is_drawn(deck):
@@ -62,7 +86,7 @@ def test_a_deck_has_its_title_and_notes_and_asks_nothing_of_another_host(deck):
     assert deck.mistakes == []
 
 
-# What every deck has in common, with the first one alone
+# What every deck has in common, with one of them
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +94,43 @@ def first_deck(chromium, tmp_path_factory):
     path = build_deck(lessons.lecture(lessons.NAMES[0]), tmp_path_factory.mktemp("slides") / "first.html")
     with Deck(chromium, path) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def plane_deck(chromium, tmp_path_factory):
+    path = build_deck(lessons.lecture("01_softmax_attention"), tmp_path_factory.mktemp("slides") / "plane.html")
+    with Deck(chromium, path) as opened:
+        yield opened
+
+
+def test_a_widget_starts_with_its_slide_and_keeps_the_arrow_keys_while_it_has_the_focus(plane_deck):
+    page = plane_deck.page
+    plane = page.locator(".course-plane")
+    assert plane.count() == 0, "it has started before its slide is shown"
+    number = plane_deck.show("[data-widget=plane]")
+    before, numbers = json.loads(plane.get_attribute("data-state")), plane.inner_text()
+    plane.locator("[tabindex='0']").first.press("ArrowRight")
+    after = json.loads(plane.get_attribute("data-state"))
+    assert after["query"][0] > before["query"][0] and plane.inner_text() != numbers
+    assert page.evaluate("() => Reveal.getSlidePastCount()") == number
+    page.keyboard.press("PageDown")
+    assert page.evaluate("() => Reveal.getSlidePastCount()") == number + 1
+    page.emulate_media(media="print")
+    assert not plane.is_visible() and page.locator(".live-widget[data-live] .live-picture img").first.is_visible()
+    page.emulate_media(media="screen")
+
+
+def test_a_quiz_answers_a_click_and_the_next_key_press(plane_deck):
+    page = plane_deck.page
+    plane_deck.show("#quiz-1-a")
+    quiz = page.locator("#quiz-1-a")
+    assert quiz.locator(".quiz-feedback").inner_text() == ""
+    quiz.locator('button[data-right="false"]').first.click()
+    assert quiz.locator(".quiz-wrong").count() == 1 and quiz.locator(".quiz-feedback").inner_text()
+    page.keyboard.press("Space")
+    assert quiz.locator(".quiz-wrong").count() == 0 and quiz.locator(".quiz-right").count() == 1
+    page.keyboard.press("Shift+Space")
+    assert quiz.locator(".quiz-right").count() == 0
 
 
 def test_the_speaker_view_opens_from_the_file(first_deck):

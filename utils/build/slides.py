@@ -3,14 +3,17 @@
     python -m utils.build.slides [names]
 
 A cell is in the deck only if its metadata says so: `slide` and `subslide` begin a slide, `fragment` appears on
-the next key press, `-` joins the previous slide. Speaker notes are in a cell's metadata, `course.notes`, where the
-build puts the cells of type `notes`. Two tags hide a part of a code cell: `hide-input` and `hide-output`. A deck runs
-no code and needs no network: reveal.js, pictures and formulas are all inside the file.
+the next key press, `-` joins the previous slide. Code of more than CODE_LINES lines continues on the next slide.
+Speaker notes are in a cell's metadata, `course.notes`, where the build puts the cells of type `notes`. Two tags hide a part
+of a code cell: `hide-input` and `hide-output`. A deck runs no Python and needs no network: reveal.js, pictures, formulas and
+the widgets that compute in the page are all inside the file.
 """
 
 import ast
 import base64
 import html
+import inspect
+import io
 import json
 import mimetypes
 import re
@@ -23,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 import mistune
 import ziamath
+from PIL import Image
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -30,28 +34,22 @@ from pygments.style import Style
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
 from ziamath.tex import tex2mml
 
-from utils import paths
+from utils import paths, widgets
 from utils.build.downloads import REVEAL, DownloadError, fetch
+from utils.build.live import live_assets, quiz_html, stored_state
+from utils.exercises.solutions import BEGIN, END, HEADER
+from utils.plots.layout import KEY as LAYOUT
+from utils.widgets.base import page_html
 
 COURSE_TITLE = "Attention and the Transformer"
 ASSETS = Path(__file__).with_name("deck")
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
-SOLUTION_MARK = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*$")
-# Widgets that a cell may show; the page of one without stored state says that it needs a kernel.
-WIDGETS = {
-    "explore",
-    "stepper",
-    "plane",
-    "guess_weights",
-    "mask_board",
-    "heads_view",
-    "removal_board",
-    "translate_watch",
-    "beam_tree",
-    "fill_in",
-    "next_word",
-    "attention_view",
-}
+CODE_LINES = 14  # on one slide
+CODE_WIDTH = 94  # letters of a line of code at its smallest size; a longer line takes two lines
+SMALLEST_LETTERS = 14  # pixels, also inside pictures
+STORED = "Stored, not computed here:"  # so begins the label of a stored result
+USE = re.compile(r'exercise\("[\d.]+"\)\.use\(')
+WIDGETS = {name for name, thing in vars(widgets).items() if inspect.isfunction(thing)}
 DRAWING = WIDGETS | {"show", "quiz", "board", "lesson"}  # calls that show something and compute nothing
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 SIGN = re.compile(
@@ -67,11 +65,21 @@ class SlideError(ValueError):
 
 @dataclass
 class Slide:
-    """Content of one slide: HTML parts in order, and the speaker notes."""
+    """Content of one slide: HTML parts in order, the speaker notes, and the lines of code so far."""
 
     parts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_title: bool = False
+    is_continued: bool = False
+    lines: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a cell that stays on one slide, and its lines of code."""
+
+    html: str
+    lines: int = 0
 
 
 # ---------------------------------------------------------------------------------------------- formulas
@@ -207,8 +215,15 @@ CODE_FORMAT = HtmlFormatter(style=CodeStyle, nowrap=True)
 
 
 def code_html(code: str) -> str:
-    highlighted = highlight(code, PythonLexer(stripall=True), CODE_FORMAT).rstrip("\n")
-    return f'<pre class="code">{highlighted}</pre>\n'
+    """Highlighted code; where a line is too long for the slide, the rest of it is indented by four more letters."""
+    code = code.strip("\n")
+    highlighted = highlight(code, PythonLexer(), CODE_FORMAT).rstrip("\n").split("\n")
+    indents = [len(line) - len(line.lstrip()) + 4 for line in code.split("\n")]
+    lines = [
+        f'<span class="line" style="--indent:{indent}ch">{line or " "}</span>'
+        for indent, line in zip(indents, highlighted, strict=True)
+    ]
+    return f'<pre class="code">{"".join(lines)}</pre>\n'
 
 
 def source_of(cell: dict) -> str:
@@ -216,15 +231,47 @@ def source_of(cell: dict) -> str:
 
 
 def shown_code(cell: dict) -> str:
-    """The code on a slide: what is computed, without solution markers, drawing calls and assertions.
+    """The code in a deck or page: what is computed, without headers and checks of exercises, drawing calls and assertions.
 
     The slide shows the picture that a call such as `show(...)` or `explore(...)` produced, so it leaves out the call, and
     any function defined only for it.
     """
-    lines = [line for line in source_of(cell).splitlines() if not SOLUTION_MARK.match(line)]
+    lines = [line for line in source_of(cell).splitlines() if line.strip() not in (BEGIN, END)]
     dropped = drawing_lines("\n".join(lines))
+    dropped |= {number for number, line in enumerate(lines, 1) if HEADER.fullmatch(line) or USE.search(line)}
     kept = [line for number, line in enumerate(lines, 1) if number not in dropped]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
+
+
+def lines_of(code: str) -> int:
+    """The lines that code takes on a slide."""
+    return sum(1 + (len(line) > CODE_WIDTH) for line in code.split("\n"))
+
+
+def split_code(code: str) -> list[str]:
+    """The code in parts of at most CODE_LINES lines: as few as possible, cut between statements, best at empty lines."""
+    lines = code.split("\n")
+    statements = {node.lineno - 1 for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)}
+
+    def cost(cut: int) -> float:
+        if cut == len(lines):
+            return 0
+        if cut not in statements:
+            return 50
+        before = lines[cut - 1].rstrip()
+        return (len(lines[cut]) - len(lines[cut].lstrip())) / 8 + (before != "") + 4 * before.endswith(":")
+
+    best: list[tuple[float, list[int]]] = [(0, [])]  # for each number of lines: the cost of cutting them, and the cuts
+    for end in range(1, len(lines) + 1):
+        best.append(
+            min(
+                (best[start][0] + 20 + cost(end) + (1 - height / CODE_LINES) ** 2, [*best[start][1], end])
+                for start in range(end)
+                if (height := lines_of("\n".join(lines[start:end]))) <= CODE_LINES
+            )
+        )
+    cuts = [0, *best[-1][1]]
+    return ["\n".join(lines[start:end]).strip("\n") for start, end in zip(cuts, cuts[1:], strict=False)]
 
 
 def drawing_lines(code: str) -> set[int]:
@@ -268,7 +315,9 @@ def output_html(output: dict) -> str:
     data, metadata = output["data"], output.get("metadata", {})
     for mime in ("image/png", "image/jpeg"):
         if mime in data:
-            return picture_html(data, metadata, mime)
+            picture = picture_html(data, metadata, mime)
+            state = stored_state(output)
+            return page_html(state, picture) if state else picture
     if "text/html" in data:
         return f'<div class="html">{as_inner_html(data["text/html"])}</div>\n'
     if "text/latex" in data:
@@ -280,12 +329,23 @@ def picture_html(data: dict, metadata: dict, mime: str) -> str:
     said = "".join(data.get("text/plain", ""))
     alt = metadata.get(mime, {}).get("alt") or metadata.get("alt") or ("" if said.startswith("<") else said)
     encoded = "".join("".join(data[mime]).split())
-    return f'<img src="data:{mime};base64,{encoded}" alt="{html.escape(alt, quote=True)}">\n'
+    least = f' data-least="{least_width(encoded)}"' if mime == "image/png" else ""
+    return f'<img src="data:{mime};base64,{encoded}" alt="{html.escape(alt, quote=True)}"{least}>\n'
+
+
+def least_width(encoded: str) -> int:
+    """The width in pixels at which the smallest letters of a picture can be read; 0 if the file does not say."""
+    facts = json.loads(Image.open(io.BytesIO(base64.b64decode(encoded))).info.get(LAYOUT, "{}"))
+    return round(SMALLEST_LETTERS * 72 * facts["inches"][0] / facts["smallest"]) if facts.get("smallest") else 0
 
 
 def text_html(text) -> str:
+    """Printed text. The label of a stored result is set apart: as long as it is, it would make all letters small."""
     plain = ANSI.sub("", "".join(text)).strip("\n")
-    return f'<pre class="text">{html.escape(plain)}</pre>\n' if plain else ""
+    labels = [line for line in plain.split("\n") if line.startswith(STORED)]
+    rest = "\n".join(line for line in plain.split("\n") if line not in labels)
+    printed = f'<pre class="text">{html.escape(rest)}</pre>\n' if rest else ""
+    return printed + "".join(f'<p class="stored">{html.escape(label)}</p>\n' for label in labels)
 
 
 def as_inner_html(text) -> str:
@@ -307,20 +367,59 @@ def slide_type(cell: dict) -> str:
     return named
 
 
-def cell_html(cell: dict, folder: Path) -> str:
-    """One cell; code and its output form a pair, which the page lays out in a row or in a column."""
+def cell_parts(cell: dict, folder: Path, stub: str | None = None) -> list[Part]:
+    """One cell in the parts that need slides of their own; an exercise has a `stub`."""
     if cell["cell_type"] == "markdown":
-        return f'<div class="prose">{markdown_html(cell, folder)}</div>\n'
+        return [Part(f'<div class="prose">{markdown_html(cell, folder)}</div>\n')]
     if cell["cell_type"] != "code":
-        return ""
+        return []
+    if stub is not None:
+        return exercise_parts(cell, stub)
+    if quiz := re.fullmatch(r'quiz\("([^"]+)"\)', source_of(cell).strip()):
+        # The empty fragment gives the answer at the next key press.
+        return [Part(f'<div class="html">{quiz_html(quiz[1])}<span class="fragment answers"></span></div>\n')]
     tags = set(cell["metadata"].get("tags", []))
     code = "" if "hide-input" in tags else shown_code(cell)
     outputs = "" if "hide-output" in tags else "".join(output_html(output) for output in cell["outputs"])
-    code = f'<div class="input">{code_html(code)}</div>' if code else ""
     outputs = f'<div class="output">{outputs}</div>' if outputs else ""
-    if code and outputs:
-        return f'<div class="pair">{code}{outputs}</div>\n'
-    return code + outputs + "\n" if code or outputs else ""
+    if not code:
+        return [Part(outputs + "\n")] if outputs else []
+    *before, last = map(input_part, split_code(code))
+    pair = f'<div class="pair">{last.html}{outputs}</div>\n' if outputs else last.html
+    return [*before, Part(pair, last.lines)]
+
+
+def input_part(code: str) -> Part:
+    return Part(f'<div class="input">{code_html(code)}</div>\n', lines_of(code))
+
+
+def exercise_parts(cell: dict, stub: str) -> list[Part]:
+    """An exercise: at the next key press the solution takes the place of the stub. What both begin with may come first."""
+    header = HEADER.fullmatch(source_of(cell).split("\n", 1)[0])
+    label = f"Exercise {header['id']} · {header['level']} · {header['minutes']} min"
+    asked, solution = (
+        code if lines_of(code) <= CODE_LINES else without_docstrings(code)
+        for code in (shown_code({"source": stub}), shown_code(cell))
+    )
+    solved, shared = split_code(solution), []
+    while len(solved) > 1 and asked.startswith(f"{solved[0]}\n"):
+        shared.append(solved.pop(0))
+        asked = asked.removeprefix(shared[-1]).strip("\n")
+    swap = (
+        f'<div class="swap"><div class="input fragment fade-out" data-fragment-index="0" data-label="{label}">'
+        f'{code_html(asked)}</div><div class="input fragment" data-fragment-index="0" data-label="{label}, solved">'
+        f"{code_html(solved[0])}</div></div>\n"
+    )
+    lines = max(lines_of(asked), lines_of(solved[0]))
+    return [*map(input_part, shared), Part(swap, lines), *map(input_part, solved[1:])]
+
+
+def without_docstrings(code: str) -> str:
+    """Code without the docstrings of its functions and classes, to save lines."""
+    scopes = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    texts = (scope.body[0] for scope in scopes if ast.get_docstring(scope, clean=False) is not None)
+    dropped = {line for text in texts for line in range(text.lineno, text.end_lineno + 1)}
+    return "\n".join(line for number, line in enumerate(code.split("\n"), 1) if number not in dropped)
 
 
 def notes_html(note: str, folder: Path) -> str:
@@ -337,15 +436,12 @@ def stubs_of(notebook_path: Path) -> dict[str, str]:
 
 
 def read_slides(notebook: dict, folder: Path, stubs: dict[str, str] | None = None) -> list[list[Slide]]:
-    """The slides of a notebook: columns from left to right, each with its slides from top to bottom.
-
-    An exercise first appears as the stub that students see; its solution is on the next slide.
-    """
+    """The slides of a notebook: columns from left to right, each with its slides from top to bottom."""
     columns: list[list[Slide]] = []
     for number, cell in enumerate(notebook["cells"]):
         try:
             kind = slide_type(cell)
-            content = "" if kind == "skip" else cell_html(cell, folder)
+            parts = [] if kind == "skip" else cell_parts(cell, folder, (stubs or {}).get(cell.get("id")))
             notes = [notes_html(note, folder) for note in cell["metadata"].get("course", {}).get("notes", [])]
         except SlideError as problem:
             raise SlideError(f"cell {number}: {problem}") from problem
@@ -357,16 +453,13 @@ def read_slides(notebook: dict, folder: Path, stubs: dict[str, str] | None = Non
             columns[-1].append(Slide())
         elif not columns:
             raise SlideError(f"cell {number} is a {kind!r} before the first slide")
-        slide = columns[-1][-1]
-        slide.notes += notes
-        stub = (stubs or {}).get(cell.get("id"))
-        if stub is not None and kind != "skip":
-            slide.parts.append(f'<div class="input">{code_html(shown_code({"source": stub}))}</div>\n')
-            columns[-1].append(Slide([content]))
-        elif kind == "fragment":
-            slide.parts.append(f'<div class="fragment">{content}</div>\n')
-        elif content:
-            slide.parts.append(content)
+        columns[-1][-1].notes += notes
+        for index, part in enumerate(parts):
+            if index or columns[-1][-1].lines + part.lines > CODE_LINES:
+                columns[-1].append(Slide(is_continued=True))
+            slide = columns[-1][-1]
+            slide.lines += part.lines
+            slide.parts.append(f'<div class="fragment">{part.html}</div>\n' if kind == "fragment" else part.html)
     if not columns:
         raise SlideError("no cell has a slide_type: choose the slides in the source of the lesson")
     return columns
@@ -385,13 +478,14 @@ def with_title(columns: list[list[Slide]], number: str, title: str, question: st
 
 
 def with_running_heads(columns: list[list[Slide]]) -> list[list[Slide]]:
-    """Repeat the last heading in small print on slides that have none."""
+    """Repeat the last heading in small print on slides that have none, marked where code continues."""
     heading = re.compile(r"<h[1-3][^>]*>(.*?)</h[1-3]>", re.DOTALL)
     last = ""
     for slide in (slide for column in columns for slide in column):
         headings = heading.findall("".join(slide.parts))
         if last and slide.parts and not re.match(r'<div class="prose">\s*<h[1-3]', slide.parts[0]):
-            slide.parts.insert(0, f'<p class="running">{last}</p>\n')
+            mark = ", continued" if slide.is_continued else ""
+            slide.parts.insert(0, f'<p class="running">{last}{mark}</p>\n')
         last = headings[-1] if headings else last
     return columns
 
@@ -420,16 +514,21 @@ def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
     def read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
 
+    slides = "".join(map(column_html, columns))
+    live = re.findall(r'class="live-widget" data-widget="(\w+)"', slides)
+    live_code, live_style = live_assets(set(live))
     license_text = read(reveal / "LICENSE").strip().replace("--", "- -")
     styles = [
         read(reveal / "dist/reset.css"),
         read(reveal / "dist/reveal.css"),
         CODE_FORMAT.get_style_defs(".reveal pre.code"),
+        live_style,
         read(ASSETS / "deck.css"),
     ]
     scripts = [
         read(reveal / "dist/reveal.js"),
         read(reveal / "plugin/notes/notes.js"),
+        live_code,
         read(ASSETS / "deck.js"),
     ]
     return (
@@ -440,7 +539,7 @@ def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
         '<link rel="icon" href="data:,">\n'
         f"<!-- reveal.js is inside this page:\n{license_text}\n-->\n"
         f"<style>\n{chr(10).join(styles)}\n</style>\n</head>\n<body>\n"
-        f'<div class="reveal"><div class="slides">\n{"".join(map(column_html, columns))}</div>\n'
+        f'<div class="reveal"><div class="slides">\n{slides}</div>\n'
         f'<div class="lesson-name">{html.escape(title)}</div></div>\n'
         f"{''.join(map(script, scripts))}</body>\n</html>\n"
     )

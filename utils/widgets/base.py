@@ -147,7 +147,7 @@ def page_html(state, picture=""):
     """A widget in a page, started by `page_script` from the state stored here; until then the page shows the picture."""
     stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
     return (
-        f'<div class="live-widget"><div class="live-picture">{picture}</div>'
+        f'<div class="live-widget" data-widget="{state["widget"]}"><div class="live-picture">{picture}</div>'
         f'<script type="application/json">{stored}</script></div>'
     )
 

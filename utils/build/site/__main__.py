@@ -15,11 +15,12 @@ from sphinx.errors import SphinxError
 
 from utils import paths
 from utils.build.downloads import DownloadError
+from utils.build.live import live_assets, live_states
 from utils.build.site import formulas
-from utils.build.site.lesson_page import lesson_page, live_html, live_states, on_site, with_targets
+from utils.build.site.lesson_page import lesson_page, on_site, with_targets
 from utils.build.site.pages import landing_page, results_on_site, slides_page
 from utils.build.slides import COURSE_TITLE, SlideError, build_deck
-from utils.widgets.stage import STATIC, script
+from utils.widgets.base import page_html
 
 ASSETS = Path(__file__).with_name("assets")
 DOCUMENTS = ("notation", "references", "students", "lecturers")
@@ -68,9 +69,9 @@ def build_site(target: Path, scratch: Path) -> None:
     lectures = sorted(paths.LECTURES.glob("*.ipynb"))
     states = write_lessons(lectures, sources)
     write_documents(sources)
-    plane = next(state for state in states if state["script"] == "plane")
-    write(sources / "index.md", landing_page(live_html({**plane, "traits": {**plane["traits"], "title": ""}}, "")))
-    write_static(sources / "_static", {state["script"] for state in states})
+    plane = next(state for state in states if state["widget"] == "plane")
+    write(sources / "index.md", landing_page(page_html({**plane, "data": {**plane["data"], "title": ""}})))
+    write_static(sources / "_static", {state["widget"] for state in states})
     target.parent.mkdir(parents=True, exist_ok=True)
     application = Sphinx(
         srcdir=sources,
@@ -118,18 +119,11 @@ def write_documents(sources: Path) -> None:
         copy(file, sources / "results" / file.name)
 
 
-def write_static(folder: Path, scripts: set[str]) -> None:
-    """Styles and scripts: the site's own, and those of the widgets that run in a page.
-
-    A browser loads no module from a file on disk, so each widget's script becomes a plain one that registers itself.
-    """
-    code, styles = [(ASSETS / "site.js").read_text(encoding="utf-8")], []
-    for name in sorted(scripts):
-        module = script(f"{name}.js").replace("export default { render };", f'window.courseWidgets["{name}"] = render;')
-        code.insert(0, f"(() => {{\n{module}\n}})();\n")
-        styles.append((STATIC / f"{name}.css").read_text(encoding="utf-8"))
-    write(folder / "site.js", "window.courseWidgets = {};\n" + "".join(code))
-    write(folder / "site.css", "".join([*styles, (ASSETS / "site.css").read_text(encoding="utf-8")]))
+def write_static(folder: Path, widgets: set[str]) -> None:
+    """Styles and scripts: the site's own, and those of the widgets that run in a page."""
+    for suffix, shared in zip((".js", ".css"), live_assets(widgets), strict=True):
+        own = (ASSETS / "site").with_suffix(suffix)
+        write(folder / own.name, shared + own.read_text(encoding="utf-8"))
 
 
 def write(path: Path, content: str | bytes) -> None:

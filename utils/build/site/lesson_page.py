@@ -11,17 +11,11 @@ from pathlib import Path
 from utils import paths
 from utils.exercises.registry import exercise_count, find
 from utils.exercises.lessons import LESSONS
-from utils.exercises.quiz import find_quiz, letter
-from utils.build.slides import WIDGETS, shown_code, source_of, stubs_of
+from utils.build.live import quiz_html, stored_state
+from utils.build.slides import shown_code, source_of, stubs_of
 from utils.build.source import CHECKS, HEADER
-from utils.checks.text import inline, paragraphs
-from utils.widgets.forms import PAGE_VIEW
-
-NEEDS_KERNEL = (
-    '<p class="needs-kernel">This widget needs Python: '
-    '<a href="students.html">run the lesson</a> to use it.</p>'
-)
-
+from utils.checks.text import paragraphs
+from utils.widgets.base import page_html
 
 @dataclass(frozen=True)
 class Page:
@@ -70,12 +64,8 @@ def page_cells(cell: dict, stub: str | None, name: str, pictures: dict[str, byte
         (quiz_id,) = re.findall(r'quiz\("([^"]+)"\)', source_of(cell))
         return [markdown(quiz_html(quiz_id))]
     outputs = [] if "lesson" in calls else [page_output(output, name, pictures) for output in cell["outputs"]]
-    is_live = any(PAGE_VIEW in output.get("data", {}) for output in cell["outputs"])
-    has_picture = any("image/png" in output.get("data", {}) for output in cell["outputs"])
-    below = [markdown(NEEDS_KERNEL)] if calls & WIDGETS and has_picture and not is_live else []
     is_plumbing = "hide-input" in tags or "lesson" in calls or not shown_code(cell)  # only drawing calls
-    kept = {**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}
-    return [kept, *below]
+    return [{**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}]
 
 
 def markdown(source: str) -> dict:
@@ -138,16 +128,17 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
         details(f"Hint {number} of {len(exercise.hints)}", paragraphs(hint))
         for number, hint in enumerate(exercise.hints, 1)
     )
+    asked = shown_code({"source": stub})
     parts = [
         f'<div class="exercise" id="exercise-{header["id"].replace(".", "-")}">',
         f'<p class="exercise-title">Exercise {header["id"]}: {html.escape(header["title"])} '
         f"<span>{exercise.effort}</span></p>",
         "",
-        f"```python\n{without_plumbing(stub)}\n```",
+        f"```python\n{asked}\n```",
         "",
         hints + '<details class="solution"><summary>Solution</summary>',
         "",
-        f"```python\n{without_plumbing(shown_code(cell))}\n```",
+        f"```python\n{shown_code(cell)}\n```",
         "",
         "</details></div>",
     ]
@@ -156,40 +147,8 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
     return [markdown("\n".join(parts)), *below]
 
 
-def without_plumbing(code: str) -> str:
-    """The code of an exercise without its header and without the line that passes the answer to the check."""
-    lines = code.split("\n")
-    kept = [
-        line for line in lines if not HEADER.fullmatch(line) and not re.search(r'exercise\("[\d.]+"\)\.use\(', line)
-    ]
-    return "\n".join(kept).strip("\n")
-
-
 def details(summary: str, body: str) -> str:
     return f"<details><summary>{html.escape(summary)}</summary>{body}</details>\n"
-
-
-# --- quizzes ----------------------------------------------------------------------------------------------------
-
-
-def quiz_html(quiz_id: str) -> str:
-    """A quiz with buttons; without JavaScript, the answer unfolds below."""
-    quiz = find_quiz(quiz_id)
-    buttons = "".join(
-        f'<button type="button" data-right="{str(index in quiz.right).lower()}">'
-        f"<b>{letter(index)}</b> <span>{inline(text)}</span></button>"
-        for index, (text, _) in enumerate(quiz.options)
-    )
-    feedback = "".join(f"<div hidden>{paragraphs(words)}</div>" for _, words in quiz.options)
-    right = " or ".join(letter(index) for index in sorted(quiz.right))
-    explained = paragraphs(quiz.explanation)
-    page = (
-        f'<div class="quiz" id="quiz-{quiz_id.replace(".", "-")}"><p class="quiz-title">Quiz {quiz_id}</p>{paragraphs(quiz.question)}'
-        f'<div class="quiz-options">{buttons}</div><div class="quiz-feedback" role="status"></div>'
-        f"<template>{feedback}<div hidden>{explained}</div></template>"
-        f'<details class="quiz-answer"><summary>Answer</summary><p>{right}</p>{explained}</details></div>'
-    )
-    return page.replace("\n", " ")
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------
@@ -205,24 +164,6 @@ def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
     pictures[file] = base64.b64decode("".join(data["image/png"]))
     image = f'<img src="pictures/{file}" alt="{html.escape(alt, quote=True)}" loading="lazy">'
     linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # opens the picture in full size, for phones
-    shown = live_html(stored_state(data), image) if PAGE_VIEW in data else linked
+    state = stored_state(output)
+    shown = page_html(state, image) if state else linked
     return {"output_type": "display_data", "metadata": {}, "data": {"text/html": shown}}
-
-
-def live_html(state: dict, image: str) -> str:
-    """A widget that runs in the page from stored data; until it starts, the page shows the picture."""
-    stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
-    return (
-        f'<div class="live-widget" data-script="{state["script"]}">'
-        f'<script type="application/json">{stored}</script><div class="live-picture">{image}</div></div>'
-    )
-
-
-def live_states(notebook: dict) -> list[dict]:
-    """The stored states of a notebook's widgets, in order."""
-    outputs = (output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", []))
-    return [stored_state(data) for data in outputs if PAGE_VIEW in data]
-
-
-def stored_state(data: dict) -> dict:
-    return json.loads("".join(data[PAGE_VIEW]))

@@ -19,9 +19,8 @@ class StoredModel {
 function startWidget(host) {
   if (host.dataset.live) return;
   const state = JSON.parse(host.querySelector("script").textContent);
+  host.dataset.live = "true"; // hides the picture
   courseWidgets[state.widget].render({ model: new StoredModel(state), el: host });
-  host.querySelector(".live-picture").remove();
-  host.dataset.live = "true";
 }
 window.courseWidgets = courseWidgets;
 window.startWidget = startWidget;
