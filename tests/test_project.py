@@ -21,7 +21,17 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
 TESTING = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
 # Needed without being imported: programs, pytest plugins, the kernel itself.
-TOOLS = {"jupyterlab", "ipykernel", "myst-nb", "nbval", "pip-tools", "pytest-xdist", "ruff", "sphinx-book-theme"}
+TOOLS = {
+    "ipywidgets",
+    "jupyterlab",
+    "ipykernel",
+    "myst-nb",
+    "nbval",
+    "pip-tools",
+    "pytest-xdist",
+    "ruff",
+    "sphinx-book-theme",
+}
 OWN = {"utils", "tests", "conftest"}
 
 
@@ -52,6 +62,8 @@ def imported_distributions(files):
 
 # run where tests run, never by a student
 BUILD_ONLY = {
+    "browser",
+    "widget_pictures",
     "assignment",
     "notebooks",
     "lint",

@@ -39,6 +39,7 @@ from tests.benchmarks import (
     transformer_speed,
     translation,
     translation_speed,
+    widget_speed,
 )
 from tests.benchmarks.benchmark import Benchmark
 from utils.build.results import RESULTS, Table, read_entry, store, write_entry
@@ -47,7 +48,7 @@ from utils.paths import ROOT
 MODULES = (
     *(attention, regression, memory, translation, translation_speed, self_attention, heads, story_encoder),
     *(encoder_speed, transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed),
-    *(costs, scaling, smollm2_speed, in_context),
+    *(costs, scaling, smollm2_speed, in_context, widget_speed),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 
