@@ -89,8 +89,8 @@ def _with_kernel(running, folder, rounds):
     with Lab(folder) as lab:
         notebook = open_examples(lab, running)
         for root in notebook.page.locator(WIDGETS).all():
-            taken = [root.evaluate(ANSWERED, number) for number in range(rounds)]
-            answered = [milliseconds for milliseconds in taken[1:] if milliseconds is not None]
+            asks = root.evaluate(ANSWERED, 0) is not None  # else this control belongs to the view
+            answered = [root.evaluate(ANSWERED, number) for number in range(1, rounds) if asks]
             rows[root.evaluate(KIND)] = round(statistics.median(answered), 1) if answered else None
         notebook.close()
     return rows

@@ -20,8 +20,8 @@ CELLS = {
 }
 # Kind and section of the later cells that call the answer
 CALLERS = {
-    '4.1': [('code', 'Self-attention with matrices')],
-    '4.2': [('code', ''), ('code', 'Context changes a representation'), ('code', 'Self-attention is permutation equivariant'), ('code', 'A task that needs order'), ('code', 'Sinusoidal positions')],
+    '4.1': [('code', 'Every number of the worked example')],
+    '4.2': [('widget', 'Every number of the worked example'), ('code', 'Every number of the worked example'), ('code', 'Context changes a representation'), ('code', 'Self-attention is permutation equivariant'), ('code', 'A task that needs order'), ('code', 'Sinusoidal positions')],
     '4.3': [('code', ''), ('widget', ''), ('code', 'A shift is a rotation (optional)'), ('code', "Trained on Python's manual")],
     '4.4': [('code', '')],
     '4.5': [('code', '')],
