@@ -890,7 +890,10 @@ two_layers.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All layers and heads
 #
-# Point at a word to follow it through all heads. A click on a thumbnail enlarges it. Type a sentence with words of lesson 03.
+# Point at a word to follow it through all heads. A click on a thumbnail enlarges it.
+
+# %% [markdown]
+# Type a sentence with words of lesson 03.
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}

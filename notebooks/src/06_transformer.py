@@ -1016,7 +1016,10 @@ assert not all(step[0]["best"] for step in tree.tree())  # it did not always lea
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · What it learned
 #
-# Type a sentence and step through its translation: the candidate tokens, and the cross-attention of every layer and head.
+# Step through a translation: the candidate tokens, and the cross-attention of every layer and head.
+
+# %% [markdown]
+# Type a sentence of your own.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 head = library_translator.alignment_head  # the best on validation pairs
