@@ -389,8 +389,7 @@ guess_weights(labels, weights, question="The query is (2, 0). What are the atten
 # of the keys? Can E get the largest weight?
 
 # %% [markdown]
-# Then drag the target and press **Train**: gradient descent moves the keys until the output reaches it. Separate the values
-# and train again. In which direction do the keys move now?
+# Then drag the target and press **Train**. Separate the values and train again: in which direction do the keys move?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 named_keys = {
@@ -419,13 +418,12 @@ plane(
 # %% [markdown]
 # The output is an average of the values, so it stays inside their polygon. It approaches a corner only if the query is
 # long or the temperature low: doubling the query does the same as halving $T$. E lies inside the polygon, so in every
-# direction some other key has a larger dot product. The gradient of the score $k_i \cdot q$ with respect to $k_i$ is $q$: with
-# separate values, every key moves parallel to the query.
+# direction some other key has a larger dot product. The gradient of $k_i \cdot q$ with respect to $k_i$ is $q$: with
+# separate values, keys move parallel to the query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Hand the keyboard to a student. Ask for the output exactly on a key (impossible for a query of finite norm), then
-# outside the polygon (impossible for any query). Train at temperature 1 and at 0.2: with saturated weights almost only one
-# key still gets a gradient.
+# Ask for the output on a key (impossible for a query of finite norm), then
+# outside the polygon (impossible for any query).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot product or cosine

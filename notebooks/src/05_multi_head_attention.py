@@ -607,7 +607,7 @@ for mode in (layer.train, layer.eval):
     print(f"training={layer.training}: two calls give the same output: {same}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Forgetting model.eval() is the classic bug: test results then change from call to call. Lesson 06 measures what dropout does for translation.
+# Forgetting model.eval() is the classic bug: test results then change from call to call.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A stack
@@ -1018,8 +1018,7 @@ stories.table(
 # larger sets were not run.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution. Lesson 06 and later lessons are
-# on the side of the curve where data is plentiful.
+# This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution.
 
 # %% tags=["checks"]
 cells = {(row["task"], row["model"], row["questions"]): row for row in stories.result}

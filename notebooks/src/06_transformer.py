@@ -1019,7 +1019,7 @@ assert not all(step[0]["best"] for step in tree.tree())  # it did not always lea
 # Step through a translation: the candidate tokens, and the cross-attention of every layer and head.
 
 # %% [markdown]
-# Type a sentence of your own.
+# Type your own.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 head = library_translator.alignment_head  # the best on validation pairs
