@@ -883,7 +883,7 @@ by_distance, _ = attend(-torch.cdist(Q, K).square() / (2 * bandwidth**2), V)
 by_dot, _ = attention(Q, K, V, scale=1 / bandwidth**2)
 print("kernel regression equals attention:", torch.allclose(by_distance, by_dot, atol=1e-5))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### Choose the bandwidth by hand
 #
 # A large bandwidth averages all points and loses the curve. A small one copies the nearest point and its noise. Other
@@ -898,7 +898,7 @@ kernels = {
 }
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def fit(kernel, bandwidth, query):
     queries = torch.cat([torch.tensor([query]), grid])
     scores = kernels[kernel]((queries[:, None] - x[None, :]) / bandwidth)

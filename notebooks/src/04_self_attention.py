@@ -52,15 +52,7 @@ from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
 from utils.training.self_attention import minimal_pairs, order_sequences
-from utils.widgets import (
-    attention_view,
-    charts,
-    explore,
-    lesson_charts,
-    mask_board,
-    menu,
-    qkv_stepper,
-)
+from utils.widgets import attention_view, charts, explore, lesson_charts, mask_board, qkv_stepper
 
 torch.manual_seed(4)
 torch.set_num_threads(1)
@@ -185,8 +177,8 @@ self_attention = exercise("4.2").use(self_attention)
 qkv_stepper(self_attention, X, W_Q, W_K, W_V, title="Self-attention of three tokens")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room predict each matrix before you press Next. Moving $x_3$ leaves $q_1$ alone, but changes its score with $k_3$, all three of its weights
-# and its output. With the causal mask the first row of the weights is (1, 0, 0), whatever $x_3$ is.
+# Let the room predict each matrix before you press Next. Moving the third embedding leaves the first query alone, but changes one of its scores, all
+# three of its weights and its output. With the causal mask the first row of the weights is (1, 0, 0), whatever the third embedding is.
 
 # %% tags=["nbval-check-output"]
 n, d, d_k = 5, 6, 4
@@ -299,7 +291,7 @@ explore(
     weights_at,
     alt="Attention weights of one query over 24 random keys, with and without the division by the square root of d_k.",
     labels={"d_k": "d_k"},
-    d_k=menu([4, 16, 64, 256, 1024], start=256),
+    d_k=[256, 4, 16, 64, 1024],
     seed=(0, 20, 1, 0),
 )
 
@@ -432,7 +424,7 @@ explore(
     alt="Sinusoidal positions as a heat map, a row for each position and a column for each component.",
     page="positions",
     length=(8, 128, 8, 64),
-    dim=menu([16, 32, 64], start=64),
+    dim=[64, 16, 32],
 )
 
 # %% slideshow={"slide_type": "subslide"}
@@ -961,7 +953,7 @@ with torch.no_grad():
 loss = next_token_loss(logits, token_ids, torch.ones_like(token_ids).bool()).item()
 print(f"held-out loss of your model: {loss:.3f} nats")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### What does it attend to?
 #
 # The attention maps of both layers on held-out text.
@@ -970,7 +962,7 @@ print(f"held-out loss of your model: {loss:.3f} nats")
 # Type a text of your own.
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def attend_to_text(text):
     token_ids = corpus.tokenizer.encode(text)
     if (token_ids == 0).any():
@@ -980,8 +972,8 @@ def attend_to_text(text):
     return {"weights": torch.stack(attention_weights), "target": list(text)}  # (2, 1, n, n)
 
 
-window = corpus.tokenizer.decode(corpus.held_out[0, :24])
-layer1, positions = attend_to_text(window)["weights"][0, 0], torch.arange(24)
+window = corpus.tokenizer.decode(corpus.held_out[0, :14])
+layer1, positions = attend_to_text(window)["weights"][0, 0], torch.arange(14)
 distance = (layer1 * (positions.unsqueeze(1) - positions)).sum(-1).mean()
 print(f"here the first layer attends {distance:.1f} characters back on average")
 attention_view(attend_to_text, text=window, title="What the language model attends to")

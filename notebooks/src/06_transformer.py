@@ -977,12 +977,12 @@ for name in subsets:
 # At trained lengths the beam changes next to nothing. On longer sentences it finds more probable translations, hardly any of them correct: nearly all
 # errors are model errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### The tree of a beam
 #
 # Which hypotheses were kept? In the first sentence the final best one did not lead at every step: greedy decoding had lost it.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 example = min(different, key=lambda row: (len(row.greedy) + len(row.beam), row.pair.english))
 sentences = [
     join(example.pair.english, "english"),

@@ -950,7 +950,7 @@ if minilm:
 # [Clark et al. (2019)](../docs/references.md#clark2019) explain BERT's attention on [SEP] in this way, [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
 # the small values, and [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # ### What does a pronoun attend to?
 #
 # Which heads attend from *she* to the queen, its **antecedent**?
@@ -975,7 +975,7 @@ if minilm:
         title="MiniLM, six layers of twelve heads",
     )
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 view
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

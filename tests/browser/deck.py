@@ -7,7 +7,12 @@ from playwright.sync_api import Browser
 from tests.browser.lab import foreign_requests
 
 # Shows a slide with every fragment.
-SHOW = "([h, v]) => { Reveal.slide(h, v); Reveal.slide(h, v, 1000); }"
+SHOW = """async ([h, v]) => {
+    Reveal.slide(h, v);
+    Reveal.slide(h, v, 1000);
+    const frames = Reveal.getCurrentSlide().querySelector(".live-widget") ? 12 : 0;
+    for (let k = 0; k < frames; k++) await new Promise(requestAnimationFrame);
+}"""
 # Of the current slide: its first words, what it shows beyond its frame (each as "tag: text"), whether it did not fit even at
 # the smallest size, its lines of code, and the smallest letters in pixels of its code and of all other text, in widgets and
 # pictures too; whether a widget runs on it; and its prose. Subscripts, superscripts and formulas are not measured.

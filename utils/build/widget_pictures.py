@@ -1,13 +1,16 @@
 """The first picture of each widget in a built notebook, for readers without a kernel: a screenshot of the widget itself."""
 
 import base64
+import io
 import json
 
 from nbformat import NotebookNode
+from PIL import Image, PngImagePlugin
 
 from utils.build.browser import browser
 from utils.widgets.base import PAGE_VIEW, page_html, page_script, page_style
 
+WIDGET_MARK = "Widget"
 WIDTH = 820  # pixels: fits the notebook column of a narrow window and a slide
 
 
@@ -21,8 +24,19 @@ def add_pictures(notebook: NotebookNode) -> None:
         return
     states = [json.loads(output.data[PAGE_VIEW]) for output in outputs]
     for output, png in zip(outputs, screenshots(states), strict=True):
-        output.data["image/png"] = base64.b64encode(png).decode("ascii")
-        output.metadata["image/png"] = {"alt": output.data["text/plain"]}
+        alt = " ".join(output.data["text/plain"].split())
+        output.data["image/png"] = base64.b64encode(described(png, alt)).decode("ascii")
+        output.metadata["image/png"] = {"alt": alt}
+
+
+def described(png: bytes, alt: str) -> bytes:
+    """The picture with its alt text in the file, from which JupyterLab reads it, and marked as that of a widget."""
+    facts = PngImagePlugin.PngInfo()
+    facts.add_text("Description", alt)
+    facts.add_text(WIDGET_MARK, "yes")
+    buffer = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").save(buffer, "PNG", pnginfo=facts, optimize=True)
+    return buffer.getvalue()
 
 
 def screenshots(states: list[dict]) -> list[bytes]:

@@ -11,7 +11,7 @@
   const CODE = [[28, 26], [24, 22], [22, 20], [20, 18], [20, 16], [20, 14]]; // pixels of code and of printed output
   const LEFT = ["34%", "40%", "46%", "54%", "62%"]; // width of the code next to its output
   const CODE_LINES = 14;
-  const ZOOM = [1.5, 1.4, 1.3, 1.2, 1.1, 1, 0.95, 0.9, 0.875]; // of a widget, whose letters have 16 pixels
+  const ZOOM = [1.5, 1.4, 1.3, 1.2, 1.1, 1.05, 1]; // of a widget, whose smallest letters have 14 pixels
   const PARTS = ":scope > *, .input, .output, .prose > *, img, .html > *";
 
   const all = (frame, selector) => [...frame.querySelectorAll(selector)];
@@ -147,12 +147,20 @@
     }
   }
 
-  // A started widget has another shape than its picture, so its slide is fitted again. One that does not fit stays a picture.
-  function startWidgets(slide) {
+  const nextFrames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+
+  // A started widget has another shape than its picture, so its slide is fitted again, and once more after the widget has laid
+  // itself out in its new width. One that does not fit stays a picture.
+  async function startWidgets(slide) {
     const hosts = all(slide, ".live-widget:not([data-live], [data-static])");
     const frame = slide.querySelector(".frame");
+    if (!hosts.length) return;
     hosts.forEach(startWidget);
-    if (!hosts.length || fit(frame)) return;
+    for (let round = 0; round < 3; round++) {
+      if (!fit(frame)) break;
+      await nextFrames();
+      if (fits(frame)) return;
+    }
     for (const host of hosts) {
       widgetOf(host).remove();
       delete host.dataset.live;

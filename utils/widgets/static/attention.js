@@ -323,7 +323,7 @@ function build(ui) {
         const value = side >= 0 && row !== side ? weights[token] : null;
         const chosen = row === side && token === index;
         group.classList.toggle("course-attention-followed", chosen);
-        rect.style.fill = chosen ? shade(0.25, "var(--own)") : value ? shade(0.7 * value, "var(--own)") : "";
+        rect.style.fill = chosen ? shade(0.25, "var(--own)") : value ? shade(0.55 * value, "var(--own)") : "";
         weight.textContent = value === null ? "" : figure(value);
         weight.classList.toggle("course-attention-negligible", value < 0.005);
         group.setAttribute("tabindex", row === tabSide && token === tabIndex ? 0 : -1);

@@ -309,7 +309,7 @@ const DRAW = {
       const row = html("tr", body);
       html("th", row, facts.includes(index) ? "course-explore-fact" : "", { scope: "row" }).textContent = sentence;
       weights.forEach((hop) => {
-        const style = `background:${shade(0.7 * hop[index])}`; // light or dark enough for the text of the page
+        const style = `background:${shade(0.6 * hop[index])}`; // light or dark enough for the text of the page
         html("td", row, "", { style }).textContent = hop[index].toFixed(2);
       });
     });
