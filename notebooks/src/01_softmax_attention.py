@@ -286,8 +286,7 @@ print("softmax is the gradient of log-sum-exp:", torch.allclose(gradient, softma
 # ### Permutation equivariance
 #
 # Permute the logits, and the probabilities are permuted in the same way: softmax is **permutation equivariant**. The
-# numerator of $p_i$ depends on $z_i$ alone, and the denominator is a sum, which has no order. Self-attention inherits this
-# property, so lesson 04 has to add positions.
+# numerator of $p_i$ depends on $z_i$ alone, and the denominator is a sum, which has no order.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 z, order = torch.randn(6), torch.randperm(6)
@@ -298,8 +297,8 @@ print("softmax(permuted) equals permuted softmax:", same)
 # ### A classifier head, and its loss
 #
 # The output layer of a classifier, its **head**, also compares one vector with the rows of a matrix:
-# $p = \operatorname{softmax}(U q)$ (plus a bias). There $q$ is the network's representation of the input and row $i$ of $U$
-# belongs to class $i$. In attention row $i$ belongs to key $i$.
+# $p = \operatorname{softmax}(U q)$. There $q$ is the network's representation of the input and row $i$ of $U$
+# belongs to class $i$.
 #
 # The loss of a classifier is the **cross-entropy**. Let $y$ be **one-hot**: 1 at the correct class $c$, otherwise 0. Then
 #
@@ -374,7 +373,7 @@ for name, gradient in zip(("query", "keys", "values"), gradients, strict=True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Guess the weights
 #
-# The query is (2, 0). The keys are A at (1, 0), B at (0, 1) and C at (-1, 0). Set the three weights, then commit.
+# The query is (2, 0). The keys are A at (1, 0), B at (0, 1) and C at (-1, 0).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 guess_keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
@@ -503,7 +502,7 @@ for d in (2, 8, 64, 512):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At $d = 512$ the plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5
 # shows that it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
-# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 02
+# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lessons 02
 # and 03 pass `scale=1`, as their papers do.
 
 # %% [markdown] slideshow={"slide_type": "notes"}

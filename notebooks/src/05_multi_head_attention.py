@@ -231,7 +231,7 @@ for width in (64, 768):
 # ### One product and a reshape
 #
 # The projections of all heads, concatenated, are one matrix from $d$ to $d$. So project once, then split the features of each token: the first
-# $d_k$ belong to head 1, the next to head 2, and so on.
+# $d_k$ belong to head 1, the next to head 2.
 #
 # **Exercises 5.2 and 5.3.** Split, and merge again. On a transposed tensor `view` fails; `reshape` and `flatten` copy.
 
@@ -278,7 +278,7 @@ show(
 # ### Self-attention and cross-attention
 #
 # In **cross-attention** the queries come from $x$, keys and values from another sequence, which PyTorch calls `memory`: $m$ queries attend to $n$
-# tokens. In lesson 06 it is the output of an encoder.
+# tokens.
 #
 # **Exercise 5.4.** Write `forward` for self- and cross-attention.
 #
@@ -320,7 +320,7 @@ MultiHeadAttention = exercise("5.4").use(MultiHeadAttention)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Equal to PyTorch
 #
-# Recall from lesson 04: in the mask of `nn.MultiheadAttention` True means *may not attend*.
+# In the mask of `nn.MultiheadAttention` True means *may not attend*.
 
 # %%
 torch_layer = nn.MultiheadAttention(20, 4, batch_first=True)
@@ -890,7 +890,7 @@ two_layers.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All layers and heads
 #
-# Point at a word to follow it through all heads. A click on a thumbnail enlarges it.
+# Point at a word to follow it through all heads.
 
 # %% [markdown]
 # Type a sentence with words of lesson 03.

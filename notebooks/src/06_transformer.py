@@ -1034,7 +1034,7 @@ decoding_view(
 # %% [markdown]
 # ### Cross-attention and the gold alignment
 #
-# Select a layer and a head: do its cross-attention weights recover the gold links?
+# Select a head: do its cross-attention weights recover the gold links?
 
 # %% tags=["hide-input"]
 examples = {
