@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
+import tomllib
 from dataclasses import dataclass
 
 import psutil
@@ -32,9 +33,16 @@ def python_finding(version=sys.version_info) -> Finding:
     return Finding("Python", ".".join(map(str, version[:3])), fix)
 
 
+def course_requirements() -> list[str]:
+    """From the checkout where there is one: on a host such as Colab the course itself is not installed."""
+    if (ROOT / "pyproject.toml").is_file():
+        return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    return importlib.metadata.requires("attention-course")
+
+
 def package_findings(requirements=None) -> list[Finding]:
     """Compares the course's requirements with the installed versions."""
-    requirements = importlib.metadata.requires("attention-course") if requirements is None else requirements
+    requirements = course_requirements() if requirements is None else requirements
     faulty, versions = [], {}
     for requirement in map(Requirement, requirements):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
