@@ -8,6 +8,7 @@ Whether lessons run with other builds of torch is the part `versions`. git finds
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -52,11 +53,13 @@ def rows(folder: Path) -> list[dict]:
     after = installed(python)
     replaced = {name: after.get(name) for name in before if before[name] != after.get(name)}
     untouched = [
-        name for name in exercise_ids(notebook) if f"Exercise {name} ·" in shown(notebook) and ": not attempted yet" in shown(notebook)
-    ]  # fmt: skip
+        name
+        for name in exercise_ids(notebook)
+        if re.search(rf"^Exercise {re.escape(name)} · .+: not attempted yet$", shown(notebook), re.MULTILINE)
+    ]
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     return [
-        row(f"the student notebook of {LESSON} alone runs to its end", not failure, failure or text(first)),
+        row(f"the student notebook of {LESSON} alone runs to its end", not failure, failure or text(first).splitlines()[-1]),
         row("all its exercises are checked", untouched == exercise_ids(notebook), ", ".join(untouched)),
         row("it runs on the platform's torch and the fetched course", said.startswith(TORCH), said),
         row("no file of the platform's torch changed", files(packages / "torch") == torch_before, f"{len(torch_before)} files"),
@@ -87,7 +90,9 @@ def platform(folder: Path) -> tuple[Path, Path]:
     version.write_text(as_built.replace(distribution.version, TORCH), encoding="utf-8")
     facts = packages / f"torch-{TORCH}.dist-info"
     facts.mkdir()
-    metadata = distribution.read_text("METADATA").replace(f"\nVersion: {distribution.version}\n", f"\nVersion: {TORCH}\n")
+    metadata = distribution.read_text("METADATA").replace(
+        f"\nVersion: {distribution.version}\n", f"\nVersion: {TORCH}\n"
+    )
     (facts / "METADATA").write_text(metadata, encoding="utf-8")
     (facts / "INSTALLER").write_text("platform\n", encoding="utf-8")
     return python, packages
