@@ -1,4 +1,7 @@
-"""Is this machine ready for the course? Each finding reports what is there and, if that is not enough, how to fix it."""
+"""Is this machine ready for the course? Each finding reports what is there and, if that is not enough, how to fix it.
+
+python -m utils.build.environment        prints the findings, for lesson 00 and for a report of a problem
+"""
 
 import importlib.metadata
 import os
@@ -157,3 +160,7 @@ def check_environment() -> EnvironmentReport:
     report = EnvironmentReport(check_all())
     display_live(report)
     return report
+
+
+if __name__ == "__main__":
+    print(EnvironmentReport(check_all()))

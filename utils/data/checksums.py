@@ -11,6 +11,7 @@ DATA = Path(__file__).resolve().parents[2] / "data"
 NAME = "SHA256SUMS"
 FOLDERS = ("encoder", "phrases", "stories")  # the other folders hold the user's own files
 BINARY = {".safetensors"}
+CARD = ".md"  # prose beside the data
 
 
 class ChecksumError(ValueError):
@@ -25,7 +26,7 @@ def checksum(file: Path) -> str:
 
 def files(data: Path = DATA) -> Iterator[Path]:
     for folder in FOLDERS:
-        yield from sorted(file for file in (data / folder).rglob("*") if file.is_file())
+        yield from sorted(file for file in (data / folder).rglob("*") if file.is_file() and file.suffix != CARD)
 
 
 def read_checksums(data: Path = DATA) -> dict[str, str]:
