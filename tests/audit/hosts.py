@@ -132,7 +132,7 @@ def execute(notebook: NotebookNode, python: Path, origin: Path, work: Path) -> s
     }
     client = NotebookClient(notebook, km=manager, timeout=CELL_SECONDS)
     try:
-        client.execute(env=own, cwd=str(work))
+        client.execute(env=own, cwd=str(work), cleanup_kc=True)
     except CellExecutionError as error:
         return f"{error.ename}: {error.evalue}"
     return ""

@@ -255,7 +255,7 @@ def test_from_the_readme_a_live_widget_is_one_click_away_lesson_01_two_and_a_run
     plane.locator("[tabindex='0']").first.press("Shift+ArrowRight")
     assert plane.get_attribute("data-state") != before
     page.get_by_role("link", name="Read lesson 01").click()  # two
-    assert page.locator("h1").inner_text().startswith("01 · Softmax attention")
+    assert page.locator("h1").first.inner_text().startswith("01 · Softmax attention")
     page.get_by_role("link", name="Open in Binder").click()  # three
     opened = Notebook(page, [], page_mistakes(page))
     assert asked == [BINDER]
