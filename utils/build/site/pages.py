@@ -2,12 +2,12 @@
 
 import html
 
-from utils.exercises.registry import exercise_count, exercises_of
-from utils.exercises.lessons import LESSONS
 from utils.build.documents import MEASURED, results_page
 from utils.build.hosting import hosted
 from utils.build.site.lesson_page import on_site
 from utils.build.site.result_plots import plot
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercise_count, exercises_of
 
 PLOT = '<div class="plot-scroll">'
 TREES = {
