@@ -258,6 +258,7 @@ def test_from_the_readme_a_live_widget_is_one_click_away_lesson_01_two_and_a_run
     assert page.locator("h1").first.inner_text().startswith("01 · Softmax attention")
     page.get_by_role("link", name="Open in Binder").click()  # three
     opened = Notebook(page, [], page_mistakes(page))
+    opened.wait_for_kernel()
     assert asked == [BINDER]
     code = [cell["index"] for cell in opened.cells() if cell["type"] == "code"]
     imports = next(cell["index"] for cell in opened.cells() if 'lesson("01")' in cell["source"])
