@@ -150,7 +150,8 @@ def files(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def text(cell: NotebookNode) -> str:
-    return "".join(output.get("text", "") for output in cell.get("outputs", ()))
+    """What a cell printed, without the colors of pip."""
+    return re.sub(r"\x1b\[\d*m", "", "".join(output.get("text", "") for output in cell.get("outputs", ())))
 
 
 def shown(notebook: NotebookNode) -> str:
