@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 
 from utils import paths
 from utils.build import bootstrap, commands
-from utils.build.documents import LECTURERS, README, filled_in
+from utils.build.documents import LECTURERS, README, STUDENTS, filled_in
 from utils.exercises.lessons import LESSONS
 from utils.paths import ROOT
 
@@ -127,7 +127,7 @@ def test_the_workflow_runs_the_readmes_commands_on_every_system_and_every_suppor
 
 
 def test_tables_and_claims_in_documents_say_what_was_measured():
-    for document in (README, LECTURERS):
+    for document in (README, LECTURERS, STUDENTS):
         text = document.read_text(encoding="utf-8")
         assert filled_in(text) == text, "run `make results`"
     with pytest.raises(ValueError):
