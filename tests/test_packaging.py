@@ -32,8 +32,8 @@ def built(tmp_path_factory):
     subprocess.run([*pip, "--wheel-dir", str(folder), str(sources)], check=True)
     (file,) = folder.glob("*.whl")
     with zipfile.ZipFile(file) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
+        archive.extractall(folder / "site-packages")
+    return folder / "site-packages"
 
 
 @pytest.fixture
@@ -121,6 +121,17 @@ def test_without_a_checkout_its_commands_are_refused_in_a_sentence_and_the_other
     assert installed("-m", "utils", "clean-cache") == (0, "cached results deleted: 0\n")
     code, said = installed("-m", "utils", "lab", "--help")
     assert code == 0 and "--no-browser" in said
+
+
+def test_the_installed_course_grades_in_the_sandbox_which_sees_its_data_and_not_its_code(built, installed):
+    (installed.desk / "submissions").mkdir()
+    shutil.copy(paths.STUDENTS / "00_start_here.ipynb", installed.desk / "submissions/alice_00.ipynb")
+    code, said = installed("-m", "utils.grading", "submissions", "--jobs", "1")
+    assert code == 0 and "lesson 00, 0 of 2 passed" in said, said
+    view = "from utils.grading import sandbox; print('\\n'.join(sandbox._file_view()))"
+    options = installed("-c", view)[1]
+    hidden = options.index(f"--tmpfs\n{built / 'utils'}\n")
+    assert f"--ro-bind\n{built / 'utils/course/data'}\n" in options[hidden:]
 
 
 # --- the commands -----------------------------------------------------------------------------------------------

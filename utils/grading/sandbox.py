@@ -86,7 +86,9 @@ def _file_view() -> list[str]:
         options += ["--ro-bind-try", path, path]
     for folder in sorted({os.path.join(folder, "utils") for folder in _site_folders()}):
         if os.path.isdir(folder):
-            inside = ["--ro-bind", str(DATA), str(DATA)] if DATA.is_relative_to(folder) else []
+            inside = (
+                ["--dir", str(DATA.parent), "--ro-bind", str(DATA), str(DATA)] if DATA.is_relative_to(folder) else []
+            )
             options += ["--tmpfs", folder, *inside, "--remount-ro", folder]
     return options
 
