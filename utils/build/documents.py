@@ -16,6 +16,8 @@ from utils.paths import ROOT
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
+STUDENTS = ROOT / "docs" / "students.md"
+VERSIONS = ROOT / "tests" / "audit" / "results" / "versions.json"
 MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
 
 MEASURED = {
@@ -99,7 +101,25 @@ def wrong_answers() -> str:
     return "\n\n".join(parts)
 
 
-BLOCKS = {"website": website, "lessons": lessons_table, "claims": claims, "wrong answers": wrong_answers}
+def systems() -> str:
+    """What ran under which Python and torch in the audit of versions."""
+    entry, tried = read_entry(VERSIONS), {}
+    for row in entry["rows"]:
+        if "torch" in row:
+            tried.setdefault((row["python"], row["torch"]), {})[row["what"]] = "passed" if row["ok"] else "failed"
+    parts = ("all notebooks", "all tests but those in a browser")
+    rows = [("Linux", *exact, *(tried[exact].get(part, "not run") for part in parts)) for exact in tried]
+    rows += [("macOS, Windows", "", "", *["untested here"] * len(parts))]
+    return Table(("system", "Python", "torch", *parts), rows).markdown()
+
+
+BLOCKS = {
+    "website": website,
+    "lessons": lessons_table,
+    "claims": claims,
+    "wrong answers": wrong_answers,
+    "systems": systems,
+}
 
 
 def filled_in(text: str) -> str:
@@ -117,9 +137,9 @@ def filled_in(text: str) -> str:
 
 
 def write_documents() -> int:
-    """Write both documents. One that cannot be filled in is left unchanged, and the exit code is 1."""
+    """Write the documents. One that cannot be filled in is left unchanged, and the exit code is 1."""
     code = 0
-    for document in (README, LECTURERS):
+    for document in (README, LECTURERS, STUDENTS):
         try:
             document.write_text(filled_in(document.read_text(encoding="utf-8")), encoding="utf-8")
         except (ValueError, FileNotFoundError) as error:

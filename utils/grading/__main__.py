@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 
 from utils.grading.submissions import Submission, submissions
-from utils.paths import ROOT, STUDENTS
+from utils.paths import PACKAGE, STUDENTS
 
 SECONDS_BETWEEN_TABLES = 15
 
@@ -85,8 +85,8 @@ def course_key(seconds: float) -> str:
     import torch
 
     state = hashlib.sha256(f"{platform.python_version()} {torch.__version__} {seconds:g}".encode())
-    for path in sorted([*(ROOT / "utils").rglob("*.py"), *STUDENTS.glob("*.ipynb")]):
-        state.update(f"{path.relative_to(ROOT).as_posix()}\n".encode())
+    for path in sorted([*PACKAGE.rglob("*.py"), *STUDENTS.glob("*.ipynb")]):
+        state.update(f"{path.relative_to(PACKAGE.parent).as_posix()}\n".encode())
         state.update(hashlib.sha256(path.read_bytes()).digest())
     return state.hexdigest()
 

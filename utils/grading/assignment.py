@@ -17,9 +17,9 @@ from nbformat.v4 import new_code_cell
 from utils.build.notebooks import HERE, read_lesson
 from utils.build.source import exercise_of, student_of
 from utils.exercises.registry import find
-from utils.paths import ROOT
+from utils.paths import WORK
 
-OUT = ROOT / "assignment"
+OUT = WORK.parent / "assignment"
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
 CONFIG = '''"""Settings for nbgrader; run its commands in this folder."""
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from utils.grading.server import ENDED, HEAD, MEMORY, MOST, TIMEOUT
-from utils.paths import ROOT
+from utils.paths import DATA, PACKAGE
 
 SECONDS_TO_START, SECONDS_TO_END = 120, 20
 MEBIBYTES = 1024  # by which a child may grow, as in a check in a notebook
@@ -77,15 +77,19 @@ def command_line(unsafe: bool = False) -> list[str]:
 
 
 def _file_view() -> list[str]:
-    """Options that show the system's libraries, Python and the sample data, all read-only, and no copy of the course."""
+    """Options that show the system's libraries, Python and the sample data, all read-only, and no code of the course."""
     python = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)), *_site_folders()}
     options = []
-    for path in [*SYSTEM, *sorted(python | set(map(os.path.realpath, python))), str(ROOT / "data")]:
+    for path in [*SYSTEM, *sorted(python | set(map(os.path.realpath, python))), str(DATA)]:
         for parent in reversed(Path(path).parents[:-1]):
             options += ["--dir", str(parent)] if os.path.exists(path) and not path.startswith("/usr/") else []
         options += ["--ro-bind-try", path, path]
     for folder in sorted({os.path.join(folder, "utils") for folder in _site_folders()}):
-        options += ["--tmpfs", folder, "--remount-ro", folder] if os.path.isdir(folder) else []
+        if os.path.isdir(folder):
+            inside = (
+                ["--dir", str(DATA.parent), "--ro-bind", str(DATA), str(DATA)] if DATA.is_relative_to(folder) else []
+            )
+            options += ["--tmpfs", folder, *inside, "--remount-ro", folder]
     return options
 
 
@@ -100,8 +104,8 @@ def _site_folders() -> list[str]:
 def course() -> tuple[dict[str, object], bytes, dict[str, str]]:
     """Code objects of every module of this checkout by name, the same with their files as bytes, and solution texts."""
     modules, texts = {}, {}
-    for path in sorted((ROOT / "utils").rglob("*.py")):
-        parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         modules[name] = (is_package, str(path), importlib.machinery.SourceFileLoader(name, str(path)).get_code(name))

@@ -139,7 +139,7 @@ def copy(source: Path, target: Path) -> None:
 def main() -> int:
     start = time.perf_counter()
     try:
-        build_site(paths.SITE, paths.ROOT / ".cache" / "site")
+        build_site(paths.SITE, paths.CACHE / "site")
     except (SphinxError, SlideError, DownloadError) as problem:
         print(f"site: {problem}", file=sys.stderr)
         return 1
