@@ -5,6 +5,7 @@ import html
 from utils.exercises.registry import exercise_count, exercises_of
 from utils.exercises.lessons import LESSONS
 from utils.build.documents import MEASURED, results_page
+from utils.build.hosting import hosted
 from utils.build.site.lesson_page import on_site
 from utils.build.site.result_plots import plot
 
@@ -70,12 +71,13 @@ def slides_page() -> str:
         f'<td><a href="notebooks/{lesson.name}.ipynb" download>lecture</a></td></tr>'
         for lesson in LESSONS
     )
+    elsewhere = " Where a lesson offers to open it on a host, its first cell gets all of this." if hosted("") else ""
     return f"""# Slides and notebooks
 
 Each deck is a single HTML file that works offline: save it and project it. <kbd>S</kbd> opens the speaker notes, <kbd>Esc</kbd> the overview, <kbd>?</kbd> lists all keys.
 
 Student notebooks have stubs instead of solutions. Their checks, data and figures come from the library of the course, so they run
-only inside a copy of the course: see [Install and work](students.md).
+only inside a copy of the course: see [Install and work](students.md).{elsewhere}
 
 <table class="table slides-table"><thead><tr><th></th><th>lesson</th><th>slides</th><th colspan="2">notebooks</th></tr></thead><tbody>{rows}</tbody></table>
 """
