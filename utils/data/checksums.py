@@ -9,7 +9,7 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 NAME = "SHA256SUMS"
-FOLDERS = ("encoder", "phrases", "stories")  # the other folders hold the user's own files
+FOLDERS = ("encoder", "phrases", "stories", "translator")  # the other folders hold the user's own files
 BINARY = {".safetensors"}
 
 
