@@ -2,7 +2,7 @@
 // key-value cache, beam search. Every tensor stays readable.
 //
 //   bundle: {config: {dim, num_heads, hidden_dim, num_layers, max_len}, source_tokens, target_tokens,
-//            special: {pad_id, bos_id, eos_id, unk_id}, weights: {shapes: [[name, shape], ...], float16: base64}}
+//            special: {pad_id, bos_id, eos_id, unk_id}, weights: a safetensors file in half precision, in base64}
 //   const model = openTransformer(bundle)
 //   model.tokenize(text)                  {ids, tokens}, EOS last; throws ReaderError {message, kind, word, suggestions}
 //   const run = model.start(ids, switches)  encodes at once; the decoder has no rows yet
@@ -141,27 +141,30 @@ const openTransformer = (() => {
 
   // Parameters
 
-  function unpackWeights({ shapes, float16 }) {
-    const bytes = Uint8Array.from(atob(float16), (letter) => letter.charCodeAt(0));
-    const halves = new Uint16Array(bytes.buffer);
-    const table = new Map();
-    let start = 0;
-    for (const [name, shape] of shapes) {
-      const cols = shape.at(-1);
-      const rows = shape.length > 1 ? shape[0] : 1;
-      const data = new Float32Array(rows * cols);
-      for (let index = 0; index < data.length; index++) data[index] = half(halves[start + index]);
-      start += data.length;
-      table.set(name, { rows, cols, data });
+  function readSafetensors(base64) {
+    // A safetensors file of half-precision tensors: the length of a JSON header, the header, the numbers.
+    const letters = atob(base64);
+    const bytes = new Uint8Array(letters.length);
+    for (let index = 0; index < bytes.length; index++) bytes[index] = letters.charCodeAt(index);
+    const first = 8 + Number(new DataView(bytes.buffer).getBigUint64(0, true));
+    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, first)));
+    const tensors = new Map();
+    for (const [name, { shape, data_offsets: [start, end] }] of Object.entries(header)) {
+      const halves = new Uint16Array(bytes.buffer.slice(first + start, first + end));
+      const data = new Float32Array(halves.length);
+      for (let index = 0; index < data.length; index++) data[index] = single(halves[index]);
+      tensors.set(name, { rows: shape.length > 1 ? shape[0] : 1, cols: shape.at(-1), data });
     }
-    return table;
+    return tensors;
   }
 
-  function half(bits) {
-    const sign = bits & 0x8000 ? -1 : 1;
-    const exponent = (bits >> 10) & 0x1f;
-    const fraction = bits & 0x3ff;
-    return exponent ? sign * 2 ** (exponent - 15) * (1 + fraction / 1024) : sign * 2 ** -14 * (fraction / 1024);
+  const POWERS = Float32Array.from({ length: 32 }, (_, exponent) => 2 ** (Math.max(exponent, 1) - 25));
+
+  function single(half) {
+    // Half precision: a sign, five bits of exponent, ten of fraction.
+    const exponent = (half >> 10) & 31;
+    const size = ((half & 1023) + (exponent ? 1024 : 0)) * POWERS[exponent];
+    return half & 32768 ? -size : size;
   }
 
   function slice(matrix, start, count) {
@@ -195,7 +198,7 @@ const openTransformer = (() => {
     const { config, source_tokens: sourceTokens, target_tokens: targetTokens, special } = bundle;
     const { dim, num_heads: numHeads, num_layers: numLayers } = config;
     const headDim = dim / numHeads;
-    const weights = unpackWeights(bundle.weights);
+    const weights = readSafetensors(bundle.weights);
     const sourceIds = new Map(sourceTokens.map((token, id) => [token, id]));
     const firstWord = Math.max(...Object.values(special)) + 1;
 
