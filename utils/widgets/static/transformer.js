@@ -223,7 +223,7 @@ const openTransformer = (() => {
       if (unknown !== undefined)
         throw new ReaderError(
           "unknown",
-          `“${unknown}” is out of vocabulary: the model has no embedding for it.`,
+          `“${unknown}” is out of vocabulary: the model has embeddings for ${sourceTokens.length - firstWord} English words only.`,
           unknown,
           suggest(unknown),
         );
@@ -231,6 +231,8 @@ const openTransformer = (() => {
     }
 
     function suggest(word) {
+      const stem = word.replace(/n't$/, "");
+      if (stem !== word && sourceIds.has(stem)) return [`${stem} not`];
       const near = sourceTokens
         .slice(firstWord)
         .map((known) => [editDistance(word, known), known])
