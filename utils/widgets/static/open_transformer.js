@@ -11,7 +11,7 @@ const EXAMPLES = [
   ["Order: adjectives before and after the noun", { text: "the small black cat sleeps" }],
   ["Agreement at a distance", { text: "the kings who see the queen are tired" }],
   ["Try: agreement without head 2 of the last decoder self-attention", { text: "the kings who see the queen are tired", off: ["decoder.1.self_attn.1"] }],
-  ["Try: the plural of the verb, one link cut (ne → does)", { text: "the old king does not sleep", cut: [{ layer: 1, query: 4, key: 2 }] }],
+  ["Try: the plural of the verb, one link cut (ne → does)", { text: "the old king does not sleep", cut: [{ layer: 1, query: 4, key: 3 }] }],
   ["Try: the negation, one link cut (reine → not)", { text: "the queen does not read the red book", cut: [{ layer: 1, query: 2, key: 3 }] }],
   ["Try: who sees whom, one link cut (rois → see)", { text: "the kings who see the queen are tired", cut: [{ layer: 1, query: 2, key: 3 }] }],
   ["Try: word order without positions", { text: "the black cow does not see the white horse", positions: false }],
@@ -94,7 +94,8 @@ function build(ui) {
   html("option", menu, "", { value: -1 }).textContent = "Examples …";
   examples.forEach(([name], index) => (html("option", menu, "", { value: index }).textContent = name));
   menu.addEventListener("change", () => {
-    if (menu.value >= 0) change({ ...ALL_ON, block: null, beams: 1, ...examples[menu.value][1] });
+    if (menu.value < 0) ui.setView({}); // shows again which one it is
+    else change({ ...ALL_ON, block: null, beams: 1, ...examples[menu.value][1] });
   });
   const problem = html("div", below, "course-open-problem", { role: "alert" });
   const right = html("div", top, "course-open-target");
@@ -268,16 +269,16 @@ function build(ui) {
     const widest = Math.max(...[...shown.source, ...shown.inputs, ...shown.outputs].map((token) => pen.measureText(token).width));
     const wire = Math.max(2.5, Math.min(5, 50 / n));
     const loom = n * wire + 26;
-    const least = 142;
+    const least = width - 2 * (142 + EDGE) - loom < 19 * (n + m + 1) ? 128 : 142;
     const free = width - 2 * (least + EDGE) - loom;
-    const column = Math.max(19, Math.min(72, free / (n + m + 1)));
+    const column = Math.max(15, Math.min(104, free / (n + m + 1)));
     const gutter = least + Math.max(0, Math.min(60, (free - column * (n + m + 1)) / 2));
     const [wideN, wideM] = [column * (n + 0.5), column * (m + 0.5)];
     const total = 2 * (gutter + EDGE) + loom + wideN + wideM;
     const offset = Math.max(0, (width - total) / 2);
     const turned = widest + 3 > column;
-    const steep = turned && column < 26;
-    const labelHigh = turned ? Math.min(88, (steep ? 1 : 0.74) * widest + (steep ? 10 : 14)) : 26;
+    const steep = turned && column < 31;
+    const labelHigh = turned ? Math.min(88, (steep ? 1 : 0.6) * widest + (steep ? 10 : 17)) : 26;
     const encoder = { left: offset + EDGE, gutter: offset + EDGE, columns: offset + EDGE + gutter, width: gutter + wideN };
     const start = offset + EDGE + gutter + wideN + loom;
     const decoder = { left: start, gutter: start + wideM, columns: start, width: gutter + wideM };
@@ -365,9 +366,10 @@ function build(ui) {
     panel.style.width = `${Math.min(width, ui.body.clientWidth)}px`;
   }
 
-  function badge(parent, { exercise, passed }) {
-    const mark = html("span", parent, `course-open-badge${passed ? " course-open-passed" : ""}`, { title: `Exercise ${exercise}: ${passed ? "passed with your own code" : "not passed yet"}` });
-    mark.textContent = passed ? `✓ ${exercise}` : exercise;
+  function badge(parent, { exercise, passed }, inWords = false) {
+    const said = `Exercise ${exercise}: ${passed ? "passed with your own code" : "not passed yet"}`;
+    const mark = html("span", parent, `course-open-badge${passed ? " course-open-passed" : ""}`, { title: said });
+    mark.textContent = inWords ? said : passed ? "✓" : "";
   }
 
   function setCurrent(id) {
@@ -569,7 +571,7 @@ function build(ui) {
     const { y, high } = plan.rows.get(id);
     const columns = tensor.cols > 128 ? 32 : 16;
     const lines = Math.ceil(tensor.cols / columns);
-    const wide = Math.min(plan.column - 5, 40);
+    const wide = Math.min(plan.column - 4, 52);
     const tall = high - 10;
     const [left, from] = [plan.x(side, index) - wide / 2, y + 5];
     const data = tensor.data.subarray(index * tensor.cols, (index + 1) * tensor.cols);
@@ -816,7 +818,8 @@ function build(ui) {
 
   function tell() {
     const token = view().block ? null : traced();
-    if (view().block) return (caption.textContent = "↓ and ↑ go to the block below or above, Escape closes. Source and target tokens of what is pointed at are marked above.");
+    if (view().block === "beam") return (caption.textContent = "Escape closes. The diagram shows the best hypothesis.");
+    if (view().block) return (caption.textContent = "↓ and ↑: the block below, the block above. Escape: close.");
     if (!token) {
       caption.replaceChildren();
       const [a, b] = [html("span", caption), html("span", caption, "course-open-keys")];
@@ -991,7 +994,7 @@ function build(ui) {
     if (kind === "lm_head")
       return [
         one("x", tensors.x, "after the norm", "The output of the decoder, one vector per token.", { labels: true }),
-        one("logits", tensors.logits, "x W", `A score for each of the ${tensors.logits.cols} tokens of the French vocabulary.`, { columns: "vocab" }),
+        one("logits", tensors.logits, "x Wᵀ", `A score for each of the ${tensors.logits.cols} tokens of the French vocabulary.`, { columns: "vocab" }),
         one("probabilities", tensors.probs, "softmax(logits)", "The probability of each token to come next. Greedy decoding takes the largest.", { columns: "vocab", color: "output", labels: true, scale: 1 }),
       ];
     const cross = kind === "cross_attn";
@@ -1010,7 +1013,7 @@ function build(ui) {
       one("scores", part.scores, "Q Kᵀ", "A score for every query with every key: their dot product.", pairs),
       one("scaled", part.scaled, view().scaling ? `scores / √${d}` : "scores, not scaled", view().scaling ? `Divided by √d_k = √${d} = ${Math.sqrt(d).toFixed(2)}, so that the scores do not grow with the dimension.` : "Scaling is off: the softmax sees the raw scores and becomes nearly one-hot.", { ...pairs, off: !view().scaling }),
       one(causal ? "causal mask" : "masked", part.masked, causal || cross ? "−∞ where masked" : "no mask", masks, { ...pairs, cut: cross }),
-      one("weights", part.weights, "softmax, row by row", `Attention weights: each row sums to 1.${causal ? " Masked entries are exactly 0 (hatched)." : cross ? " Click a weight to cut its link." : ""}`, { ...pairs, color: cross ? "output" : "query", scale: 1, cut: cross, mask: part.masked }),
+      one("weights", part.weights, "softmax(masked), by row", `Attention weights: each row sums to 1.${causal ? " Masked entries are exactly 0 (hatched)." : cross ? " Click a weight to cut its link." : ""}`, { ...pairs, color: cross ? "output" : "query", scale: 1, cut: cross, mask: part.masked }),
       one("context", part.context, "weights V", part.off ? "This head is off: zeros go into the concatenation instead." : "For each query the weighted sum of the values.", { columns: "head", labels: true, off: part.off }),
       one("concat", tensors.concat, `${numHeads} heads`, `The contexts of the ${numHeads} heads, concatenated. The frame is head ${head + 1}.`, { frame: [head * d, d] }),
       one("projected", tensors.projected, "concat W_O + b_O", "Output projection: mixes the heads."),
@@ -1047,7 +1050,7 @@ function build(ui) {
   function drawBlock(id, head, off) {
     const kind = kindOf(id);
     const { head: bar, heading } = header(nameOf(id), KINDS[kind].color);
-    if (badges[kind]) badge(heading, badges[kind]);
+    if (badges[kind]) badge(heading, badges[kind], true);
     const ids = order();
     const at = ids.indexOf(id);
     const walk = html("span", bar, "course-open-group");
@@ -1107,7 +1110,7 @@ function build(ui) {
     const widthOf = (tokens) => Math.max(...tokens.map((token) => pen.measureText(token).width));
     const tokensOf = (side) => (side === "source" ? shown.source : shown.inputs);
     const headerHigh = headers ? Math.min(76, 0.72 * Math.max(...matrices.filter((matrix) => matrix.headers).map(({ headers: side }) => widthOf(tokensOf(side)))) + 18) : 0;
-    const room = plan.rows.get("labels").y - 6 - 52 - 38 - 28 - 52 - headerHigh - 68;
+    const room = plan.rows.get("labels").y - 6 - 52 - 38 - (ui.body.clientWidth < 1020 ? 48 : 28) - 52 - headerHigh - 68;
     const rowHigh = Math.max(18, Math.min(30, Math.floor(room / most)));
     const parts = matrices.map((matrix, index) => makeMatrix(matrix, index));
     let marked = null; // {matrix, row, column}
@@ -1119,7 +1122,7 @@ function build(ui) {
       const tokens = tokensOf(side);
       const columns = square ? tokensOf(keys).length : tensor.cols;
       const rows = tokens.length;
-      const cell = square ? Math.max(24, Math.min(46, Math.floor(330 / columns))) : columns > 200 ? 1.25 : columns > 48 ? 1.1 : 4.2;
+      const cell = square ? Math.max(24, Math.min(46, Math.floor(330 / columns))) : columns > 200 ? 1 : columns > 48 ? 1.1 : 4.2;
       const [wide, tall] = [columns * cell, rows * rowHigh];
       const root = html("div", strip, `course-open-matrix${off ? " course-open-changed" : ""}`);
       if (color) root.style.setProperty("--own", `var(--c-${color})`);
@@ -1135,7 +1138,7 @@ function build(ui) {
         span.style.cssText = `height:${rowHigh}px;line-height:${rowHigh}px`;
         return span;
       }) : [];
-      const box = html("div", body, "course-open-cells", { tabindex: index === 0 ? 0 : -1, role: "application", "aria-roledescription": "matrix", "data-keep": `matrix ${index}` });
+      const box = html("div", body, "course-open-cells", { tabindex: index === 0 ? 0 : -1, role: "application", "aria-label": `${name}, ${rows} rows, ${columns} columns: arrow keys read the numbers`, "data-keep": `matrix ${index}` });
       box.style.cssText = `width:${wide}px;height:${tall}px`;
       const scale = devicePixelRatio || 1;
       const canvas = html("canvas", box, "", { width: Math.round(wide * scale), height: Math.round(tall * scale) });
@@ -1189,7 +1192,7 @@ function build(ui) {
       strip.scrollTo({ left: root.offsetLeft - 24, behavior: calm() ? "auto" : "smooth" });
       selected = { matrix: index, row: Math.max(0, Math.min(selected.row, done(parts[index].side) - 1)), column: 0 };
       tabStop();
-      mark({ ...selected, column: null });
+      mark({ matrix: index, row: null, column: null });
     }
     function moveCell(event, part) {
       const rows = Math.max(done(part.side), 1);
@@ -1225,7 +1228,7 @@ function build(ui) {
     // The same token and the same dimension in all matrices
 
     function axes() {
-      if (!marked) return {};
+      if (!marked || marked.row === null) return {};
       const part = parts[marked.matrix];
       return { [part.rows]: marked.row, ...(marked.column === null ? {} : { [part.columns]: marked.column }) };
     }
@@ -1261,7 +1264,7 @@ function build(ui) {
       withSubscripts(explained, marked ? part.words : summary());
       foot.replaceChildren();
       if (!marked || marked.column === null) {
-        foot.append(marked ? `Row of ${nameAt(part.side, marked.row)}.` : "Point at a number, or reach it with Tab and the arrow keys.");
+        foot.append(marked && marked.row !== null ? `Row of ${nameAt(part.side, marked.row)}.` : "Point at a number, or reach it with Tab and the arrow keys.");
         return;
       }
       const value = at(part.tensor, marked.row, marked.column);
@@ -1338,7 +1341,7 @@ function build(ui) {
     return {
       paint: drawAll,
       marks: () => {
-        if (!marked) return [];
+        if (!marked || marked.row === null) return [];
         const part = parts[marked.matrix];
         return [[part.side, marked.row], ...(part.square && marked.column !== null ? [[part.headers, marked.column]] : [])];
       },
@@ -1358,7 +1361,6 @@ function build(ui) {
       const at = row ?? step() - 1;
       title.replaceChildren();
       html("b", title).textContent = at < 0 ? "nothing decoded yet" : `next token after “${tokens[at]}”`;
-      html("span", title).textContent = "most probable first";
       const { probs } = tensorsOf("lm_head");
       const data = at < 0 ? [] : Array.from(probs.data.subarray(at * probs.cols, (at + 1) * probs.cols), (probability, id) => [probability, id]).sort((a, b) => b[0] - a[0]);
       lines.forEach(({ word, bar, number }, place) => {
@@ -1394,7 +1396,11 @@ function build(ui) {
           pen.fillStyle = hatch;
           pen.fillRect(x, y, cell, rowHigh);
           const isCut = side !== headers;
-          if (numbers && isCut) word("cut", x, y, `rgb(${colors.text})`);
+          if (numbers && isCut) {
+            pen.fillStyle = `rgb(${colors.ground})`;
+            pen.fillRect(x + cell / 2 - 13, y + 3, 26, rowHigh - 6);
+            word("cut", x, y, `rgb(${colors.text})`);
+          }
           continue;
         }
         const share = Math.min(1, Math.abs(value) / most) ** (scale ? 0.7 : 0.85);
@@ -1451,7 +1457,7 @@ function build(ui) {
       best.add(steps[depth][index]);
       index = steps[depth][index].parent;
     }
-    const wide = kept.map((nodes) => Math.max(54, ...nodes.map(({ token }) => pen.measureText(token ?? "ended").width + 20)));
+    const wide = kept.map((nodes) => Math.max(66, ...nodes.map(({ token }) => pen.measureText(token ?? "ended").width + 20)));
     const lefts = wide.map((_, depth) => wide.slice(0, depth).reduce((sum, one) => sum + one + SPACE, 70));
     const high = Math.max(...kept.map((nodes) => nodes.length)) * ROW + 26;
     const picture = svg("svg", strip, { width: lefts.at(-1) + wide.at(-1) + 4, height: high, class: "course-open-tree", role: "img", "aria-label": hypotheses.map(({ text, logProb }) => `“${text}”, log-probability ${fixed(logProb)}`).join("; ") });
