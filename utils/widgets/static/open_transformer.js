@@ -156,6 +156,7 @@ function build(ui) {
   let flowing = null; // the running animation
   let panelKey = ""; // what the panel was drawn for
   let sheet = null; // the matrices of the open block
+  let chosen = null; // {id, cell}: where the keyboard was in a block that is drawn again
   let current = "encoder.embedding"; // the block that Tab reaches
 
   // What the reader does
@@ -269,7 +270,8 @@ function build(ui) {
     const widest = Math.max(...[...shown.source, ...shown.inputs, ...shown.outputs].map((token) => pen.measureText(token).width));
     const wire = Math.max(2.5, Math.min(5, 50 / n));
     const loom = n * wire + 26;
-    const least = width - 2 * (142 + EDGE) - loom < 19 * (n + m + 1) ? 128 : 142;
+    const roomy = width >= 1200 ? (Object.keys(badges).length ? 182 : 164) : 142; // for the longest name
+    const least = width - 2 * (142 + EDGE) - loom < 19 * (n + m + 1) ? 128 : roomy;
     const free = width - 2 * (least + EDGE) - loom;
     const column = Math.max(15, Math.min(104, free / (n + m + 1)));
     const gutter = least + Math.max(0, Math.min(60, (free - column * (n + m + 1)) / 2));
@@ -331,7 +333,7 @@ function build(ui) {
       const about = html("span", box, "course-open-about");
       about.style.width = `${gutter - 6}px`;
       const title = html("span", about, "course-open-name");
-      title.textContent = KINDS[kind].name;
+      title.textContent = id.startsWith("decoder") && kind === "self_attn" && gutter >= 164 ? "Causal self-attention" : KINDS[kind].name;
       if (badges[kind]) badge(title, badges[kind]);
       const thumbs = [];
       if (isAttention(id)) {
@@ -772,6 +774,15 @@ function build(ui) {
       pen.lineWidth = 2.4;
       wirePath(pen, token.index);
     }
+    // Of a target token: the memory that it attends to
+    for (let source = 0; token.side === "target" && source < count("source"); source++) {
+      const weight = meanCross(token.index, source);
+      if (weight < 0.08) continue;
+      pen.strokeStyle = ink("query", 0.25 + 0.7 * weight);
+      pen.lineWidth = 1 + 3 * weight;
+      wirePath(pen, source);
+      stream(pen, "source", source);
+    }
     for (const id of order().filter(isAttention)) {
       const [own, other] = sidesOf(id);
       const weight = weightsOf(id);
@@ -1114,7 +1125,7 @@ function build(ui) {
     const rowHigh = Math.max(18, Math.min(30, Math.floor(room / most)));
     const parts = matrices.map((matrix, index) => makeMatrix(matrix, index));
     let marked = null; // {matrix, row, column}
-    let selected = { matrix: 0, row: 0, column: 0 }; // where the keyboard is
+    let selected = chosen?.id === id ? chosen.cell : { matrix: 0, row: 0, column: 0 }; // where the keyboard is
     rail.append(...parts.map(({ chip }) => chip));
 
     function makeMatrix(matrix, index) {
@@ -1122,7 +1133,7 @@ function build(ui) {
       const tokens = tokensOf(side);
       const columns = square ? tokensOf(keys).length : tensor.cols;
       const rows = tokens.length;
-      const cell = square ? Math.max(24, Math.min(46, Math.floor(330 / columns))) : columns > 200 ? 1 : columns > 48 ? 1.1 : 4.2;
+      const cell = square ? Math.max(24, Math.min(46, Math.floor(304 / columns))) : columns > 200 ? 1 : columns > 48 ? 1.1 : 4.2;
       const [wide, tall] = [columns * cell, rows * rowHigh];
       const root = html("div", strip, `course-open-matrix${off ? " course-open-changed" : ""}`);
       if (color) root.style.setProperty("--own", `var(--c-${color})`);
@@ -1138,7 +1149,7 @@ function build(ui) {
         span.style.cssText = `height:${rowHigh}px;line-height:${rowHigh}px`;
         return span;
       }) : [];
-      const box = html("div", body, "course-open-cells", { tabindex: index === 0 ? 0 : -1, role: "application", "aria-label": `${name}, ${rows} rows, ${columns} columns: arrow keys read the numbers`, "data-keep": `matrix ${index}` });
+      const box = html("div", body, "course-open-cells", { tabindex: index === selected.matrix ? 0 : -1, role: "application", "aria-label": `${name}, ${rows} rows, ${columns} columns: arrow keys read the numbers`, "data-keep": `matrix ${index}` });
       box.style.cssText = `width:${wide}px;height:${tall}px`;
       const scale = devicePixelRatio || 1;
       const canvas = html("canvas", box, "", { width: Math.round(wide * scale), height: Math.round(tall * scale) });
@@ -1166,8 +1177,10 @@ function build(ui) {
       box.addEventListener("pointerleave", () => mark(null));
       box.addEventListener("click", (event) => {
         const where = spot(event);
-        if (where && matrix.cut) toggleLink(where);
-        else if (where) selected = where;
+        if (!where) return;
+        selected = where;
+        tabStop();
+        if (matrix.cut) toggleLink(where);
       });
       box.addEventListener("focus", () => {
         if (selected.matrix !== index) selected = { matrix: index, row: Math.min(selected.row, Math.max(done(side) - 1, 0)), column: Math.min(selected.column, columns - 1) };
@@ -1189,7 +1202,7 @@ function build(ui) {
     }
     function jump(index) {
       const { root } = parts[index];
-      strip.scrollTo({ left: root.offsetLeft - 24, behavior: calm() ? "auto" : "smooth" });
+      strip.scrollTo({ left: root.offsetLeft - strip.offsetLeft - 6, behavior: calm() ? "auto" : "smooth" });
       selected = { matrix: index, row: Math.max(0, Math.min(selected.row, done(parts[index].side) - 1)), column: 0 };
       tabStop();
       mark({ matrix: index, row: null, column: null });
@@ -1221,6 +1234,7 @@ function build(ui) {
       const { cut } = view();
       const rest = cut.filter((link) => link.layer !== layer || link.query !== query || link.key !== key);
       const at = step();
+      chosen = { id, cell: { ...selected } };
       change({ cut: rest.length < cut.length ? rest : [...cut, { layer, query, key }] });
       if (at < last()) go(at);
     }
