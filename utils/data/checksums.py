@@ -10,7 +10,7 @@ from pathlib import Path
 from utils.paths import DATA
 
 NAME = "SHA256SUMS"
-FOLDERS = ("encoder", "phrases", "stories")  # the other folders hold the user's own files
+FOLDERS = ("encoder", "phrases", "stories", "translator")  # the other folders hold the user's own files
 BINARY = {".safetensors"}
 CARD = ".md"  # prose beside the data
 
