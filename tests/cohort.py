@@ -469,10 +469,16 @@ def odd_but_right() -> dict:
     renamed = sources["1.8"].replace(USE.search(sources["1.8"])[2], "mine")
     sources["1.8"] = USE.sub("task.use(mine", 'task = exercise("1.8")\n' + renamed)
     below["1.4"] = """# exercise("1.4").use(None)\nnote = 'exercise("1.4").use(nothing)'"""
+    above["1.3"] = "import asyncio\nSLEPT = await asyncio.sleep(0, True)"
     above["1.5"] = "CALLS = 0"
     above["1.6"] = "W = torch.zeros(3)\ntorch.nn.init.ones_(W)"
     above["1.7"] = "def setup():\n    global READY\n    READY = True\n\n\nsetup()"
-    uses = {"1.5": "global CALLS\n    CALLS += 1", "1.6": "assert W.sum() == 3", "1.7": "assert READY"}
+    uses = {
+        "1.3": "assert SLEPT",
+        "1.5": "global CALLS\n    CALLS += 1",
+        "1.6": "assert W.sum() == 3",
+        "1.7": "assert READY",
+    }
     for name, line in uses.items():
         answer = USE.search(sources[name])[2]
         wrapped = f"inner = {answer}\n\n\ndef {answer}(*args, inner=inner, **kwargs):\n    {line}\n    return inner(*args, **kwargs)"

@@ -305,6 +305,13 @@ def test_a_closed_output_does_not_end_the_grading(monkeypatch, tmp_path):
     assert "passed,fine" in text_of(tmp_path / "in-grades")
 
 
+def test_an_output_that_the_shell_has_closed_does_not_either(tmp_path):
+    cohort.write(tmp_path / "in", "a_01.ipynb", small(cohort.RIGHT))
+    shell = f'exec "{sys.executable}" -m utils.grading "{tmp_path / "in"}" <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", shell], cwd=ROOT).returncode == 0
+    assert rows_of(tmp_path / "in-grades", "student")["a"]["1.1"]["status"] == "passed"
+
+
 def command_of(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
         return " ".join(process.cmdline())
@@ -398,10 +405,18 @@ def test_what_a_name_was_before_it_was_bound_anew_does_not_run():
         "result = [other(), 1]",
         "with torch.no_grad():\n    fill(W, 1)",
         "%time W.fill_(1)",
+        "other_name = W\nother_name[:] = 1",
+        "list(map(W.__setitem__, range(3), [1] * 3))",
+        "globals()['W'] = make()\nmake = None",
+        "W = scaled(2)",
+        "match torch.ones(3):\n    case W:\n        None",
     ],
 )
 def test_a_statement_that_prepares_what_the_answer_needs_runs(prepared):
     helpers = "def setup():\n    global W\n    W = torch.ones(3)\n\n\ndef other():\n    setup()\n\n\ndef fill(x, y):\n    x.fill_(y)"
+    helpers += (
+        "\n\n\ndef make():\n    return torch.ones(3)\n\n\nscaled = lambda x: torch.ones(3) * x * half\nhalf = 1 / 2"
+    )
     cells = ["import torch", "W = torch.zeros(3)", helpers, prepared]
     read = Notebook([*cells, "unused = W + 1", "def answer():\n    return W\n\n\nexercise('1.1').use(answer)"])
     space: dict = {}
