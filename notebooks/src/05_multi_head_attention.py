@@ -118,6 +118,7 @@ for num_heads, result in results.items():
 two_positions = stored("two_places")
 pairs_correct = {row["row"]: row["pairs"] for row in two_positions.result[:7]}
 pairs_correct["1 head, keys see letters"] = pairs_correct.pop("1 head, keys and values of both")
+pairs_correct["2 heads, random query"] = pairs_correct.pop("2 heads, random start")
 show(
     order_bars(
         pairs_correct.items(),
@@ -139,6 +140,8 @@ print(two_positions.label)
 
 # %% tags=["checks"]
 assert results[1]["accuracy"].max() < 0.5 and results[2]["accuracy"].min() >= 0.99
+random_query = pairs_correct.pop("2 heads, random query")
+assert min(random_query) < 20 and sum(value > 99 for value in random_query) == 6
 for name, values in pairs_correct.items():
     assert max(values) < 50 if name in ("1 head", "1 head, ten times as long") else min(values) > 99
 sizes = {

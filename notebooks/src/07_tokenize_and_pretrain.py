@@ -844,7 +844,7 @@ few_pairs.table(
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - **It helps when pairs are few.** With 300 pairs every pretrained seed is far above every seed from scratch, also after 6,000 steps.
-# - **The gain is partly training time**, with 1,000 pairs entirely. With 1,000 pairs the pretrained model is ahead after 2,000 steps; from scratch, 6,000 steps reach the same level.
+# - **The gain is partly training time:** with 1,000 pairs the pretrained model is ahead after 2,000 steps; from scratch, 6,000 steps reach the same level.
 # - **It does not replace pairs.** With 100 pairs both fail, although most test sentences contain only words of the training pairs. No unpaired sentence shows which
 #   English word belongs to which French one, and 100 pairs probably show it too rarely. BLEU rises, but hardly a sentence is correct to the last word.
 # - **With enough pairs the gain is small:** one or two points with 10,000.
