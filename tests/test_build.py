@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from utils import paths
-from utils.build import lint
+from utils.build import hosting, lint
 from utils.build import notebooks as building
 from utils.build.notebooks import BuildError, Shop, build, check_in_sync, execute
 from utils.build.site.lesson_page import on_site
@@ -81,21 +81,35 @@ def test_speaker_notes_are_kept_for_the_deck_and_shown_on_no_page(tmp_path):
     assert shown.source == "Prose." and "course" not in shown.metadata
 
 
-def test_with_a_published_site_notebooks_link_to_it_and_the_site_links_to_itself(tmp_path, monkeypatch):
-    url = "https://example.org/course"
-    monkeypatch.setattr(paths, "site_url", lambda: url)
-    code = "# %% [markdown]\n# # Sums\n# See [the notation](../docs/notation.md#shapes).\n"
-    source = building.read_lesson("01_sums", shop_with(tmp_path, code))
-    expected = (
-        f"# Sums\nSee [the notation]({url}/notation.html#shapes).\n\n[This lesson on the web]({url}/01_sums.html)"
+def publish(monkeypatch, site="", repository=""):
+    monkeypatch.setattr(paths, "site_url", lambda: site)
+    monkeypatch.setattr(paths, "repository_url", lambda: repository)
+
+
+def test_where_the_course_is_published_notebooks_link_to_their_page_and_to_hosts_and_elsewhere_to_files(
+    tmp_path, monkeypatch
+):
+    url, code = (
+        "https://example.org/course",
+        "# %% [markdown]\n# # Sums\n# See [notation](../docs/notation.md#shapes).\n",
     )
+    shop = shop_with(tmp_path, code)
+    publish(monkeypatch, url, "https://github.com/example/course")
     for form in (lecture_of, student_of):
-        (cell,) = form(source).cells
-        assert cell.source == expected
-    assert on_site(expected) == "# Sums\nSee [the notation](notation.md#shapes)."
-    monkeypatch.setattr(paths, "site_url", lambda: "")
-    (cell,) = lecture_of(building.read_lesson("01_sums", Shop(tmp_path))).cells
-    assert cell.source == "# Sums\nSee [the notation](../docs/notation.md#shapes)."
+        text, links = form(building.read_lesson("01_sums", shop)).cells
+        assert text.source == f"# Sums\nSee [notation]({url}/notation.html#shapes)."
+        assert links.source == (
+            f"[This lesson on the web]({url}/01_sums.html) · [Open in Colab](https://colab.research.google.com/github/example/"
+            "course/blob/main/notebooks/exercises/01_sums.ipynb) · [Open in Binder](https://mybinder.org/v2/gh/example/course/"
+            "main?urlpath=lab/tree/notebooks/exercises/01_sums.ipynb)"
+        )
+    assert on_site(text.source) == "# Sums\nSee [notation](notation.md#shapes)."
+    publish(monkeypatch, repository="https://code.example.org/a/b")
+    assert list(hosting.hosted("01_sums")) == ["Binder"], "Colab opens notebooks from GitHub only"
+    assert "/v2/git/https%3A%2F%2Fcode.example.org%2Fa%2Fb/main?" in hosting.hosted("01_sums")["Binder"]
+    publish(monkeypatch)
+    (cell,) = lecture_of(building.read_lesson("01_sums", shop)).cells
+    assert cell.source == "# Sums\nSee [notation](../docs/notation.md#shapes)."
 
 
 def test_the_lecture_is_solved_without_markers_and_the_student_form_has_a_stub_with_its_docstring(tmp_path):

@@ -12,10 +12,12 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from PIL import Image
 
 from utils import paths
 from utils.build import bootstrap, commands
-from utils.build.documents import LECTURERS, README, STUDENTS, filled_in
+from utils.build.documents import DOCUMENTS, PICTURE, README, filled_in
+from utils.build.hosting import hosted
 from utils.exercises.lessons import LESSONS
 from utils.paths import ROOT
 
@@ -59,9 +61,10 @@ def imported_distributions(files):
 
 
 # run by maintainers and graders, never by a student
-NOTEBOOKS = ("browser", "lint", "notebooks", "solutions", "source", "wheel", "widget_pictures")
+NOTEBOOKS = ("browser", "hosting", "lint", "notebooks", "solutions", "source", "wheel", "widget_pictures")
 SITE = ("slides", *(file.stem for file in (ROOT / "utils/build/site").glob("*.py")))
 GRADING = ("assignment",)
+LAB = ROOT / "utils/build/server.py"  # inside the server of `make lab`
 
 
 def names(requirements):
@@ -74,16 +77,17 @@ def modules(*stems):
 
 def test_what_is_imported_is_declared_in_the_group_that_needs_it_and_nothing_else_is():
     base = names(RUNTIME)
-    students = [file for file in python_files("utils") if file.stem not in (*NOTEBOOKS, *SITE, *GRADING)]
+    build_only = {LAB, *modules(*NOTEBOOKS, *SITE, *GRADING)}
+    students = [file for file in python_files("utils") if file not in build_only]
     needed = {
         "": [*students, *python_files("notebooks/src")],
-        "lab": [],
+        "lab": [LAB],
         "test": [*modules(*NOTEBOOKS), *python_files("tests"), ROOT / "conftest.py"],
         "site": modules(*NOTEBOOKS, *SITE),
         "grading": modules(*NOTEBOOKS, *GRADING),
     }
     others = {
-        "test": names(GROUPS["site"] + GROUPS["grading"]),  # the tests run in all groups
+        "test": names(GROUPS["lab"] + GROUPS["site"] + GROUPS["grading"]),  # the tests run in all groups
         "site": {"setuptools"},  # it builds the wheel
         "grading": {"setuptools"},
     }
@@ -126,25 +130,82 @@ def test_the_workflow_runs_the_readmes_commands_on_every_system_and_every_suppor
     assert re.search(r"^make test\b", README.read_text(encoding="utf-8"), re.M)
 
 
+def test_a_workflow_may_read_and_only_the_job_that_publishes_the_site_may_write():
+    for file in (ROOT / ".github/workflows").glob("*.yml"):
+        workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
+        assert workflow["permissions"] == {"contents": "read"}, file.name
+        more = {name: job["permissions"] for name, job in workflow["jobs"].items() if "permissions" in job}
+        assert more == ({"publish": {"pages": "write", "id-token": "write"}} if file.name == "site.yml" else {})
+    assert "run" not in str(workflow["jobs"].get("publish", {}).get("steps"))
+
+
 def test_tables_and_claims_in_documents_say_what_was_measured():
-    for document in (README, LECTURERS, STUDENTS):
+    for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         assert filled_in(text) == text, "run `make results`"
     with pytest.raises(ValueError):
         filled_in("<!-- begin: nonsense -->\n<!-- end: nonsense -->")
 
 
-def test_with_a_published_site_the_readme_links_to_it(monkeypatch):
+def test_the_citation_repeats_the_authors_and_addresses_of_the_project_table(monkeypatch):
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    cited = yaml.safe_load(text)
+    assert cited["authors"] == PROJECT["authors"] and cited["version"] == PROJECT["version"]
     monkeypatch.setattr(paths, "site_url", lambda: "https://example.org/course")
+    monkeypatch.setattr(paths, "repository_url", lambda: "https://github.com/example/course")
+    published = yaml.safe_load(filled_in(text))
+    assert published.pop("url") == "https://example.org/course"
+    assert published.pop("repository-code") == "https://github.com/example/course"
+    assert published == {name: cited[name] for name in published}
+
+
+def test_addresses_are_read_from_the_project_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    urls = 'Homepage = "https://example.org/course/"\nRepository = "https://github.com/example/course.git"\n'
+    for text, expected in (("", ("", "")), (urls, ("https://example.org/course", "https://github.com/example/course"))):
+        (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{text}", encoding="utf-8")
+        assert (paths.site_url(), paths.repository_url()) == expected
+
+
+@pytest.mark.parametrize("site", ["", "https://example.org/course"])
+@pytest.mark.parametrize("repository", ["", "https://github.com/example/course"])
+def test_the_readme_links_to_what_is_published_and_to_files_of_the_checkout_otherwise(site, repository, monkeypatch):
+    monkeypatch.setattr(paths, "site_url", lambda: site)
+    monkeypatch.setattr(paths, "repository_url", lambda: repository)
     text = filled_in(README.read_text(encoding="utf-8"))
-    assert "(https://example.org/course/index.html)" in text
-    assert all(f"(https://example.org/course/{lesson.name}.html)" in text for lesson in LESSONS)
+    home = f"{site}/index.html" if site else f"notebooks/{LESSONS[1].name}.ipynb"
+    assert text.count(f"](docs/images/plane.gif)]({home})") == 1
+    for lesson in LESSONS:
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| {lesson.number} |")]
+        targets = re.findall(r"\]\(([^)]+)\)", row)
+        page = [f"{site}/{lesson.name}.html", f"{site}/slides/{lesson.name}.html"]
+        hosts = list(hosted(lesson.name).values())
+        exercises = f"notebooks/exercises/{lesson.name}.ipynb"
+        assert targets == (page if site else [f"notebooks/{lesson.name}.ipynb"]) + (hosts or [exercises])
+        assert len(hosts) == (2 if repository else 0) and all(exercises in address for address in hosts)
+    ways, _, _ = text.partition("## Lessons")
+    assert all(f"]({address})" in ways for address in hosted(LESSONS[1].name).values())
+
+
+def test_the_readme_is_short_and_its_picture_moves_and_loads_quickly():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+    with Image.open(ROOT / PICTURE) as picture:
+        assert picture.n_frames > 20
+    assert (ROOT / PICTURE).stat().st_size < 1.5e6
 
 
 def test_every_link_in_the_documents_leads_somewhere():
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data/README.md"]:
+    cards = [ROOT / "data/README.md", *(ROOT / "data").glob("*/README.md")]
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *cards]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_form_for_problems_asks_for_a_command_that_prints_the_environment_check():
+    form = (ROOT / ".github/ISSUE_TEMPLATE/problem.yml").read_text(encoding="utf-8")
+    module = re.search(r"`\.venv/bin/python -m ([\w.]+)`", form)[1]
+    said = subprocess.run([sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^ok   Python: 3\.\d+", said) and "packages:" in said and "memory:" in said
 
 
 def test_make_help_names_every_command_and_make_has_each():

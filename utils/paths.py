@@ -71,6 +71,15 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def site_url() -> str:
-    """Where the website is published, `SITE_URL` in pyproject.toml; empty while it is not."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return settings["tool"]["course"]["SITE_URL"].rstrip("/")
+    """Where the website is published, `Homepage` in pyproject.toml; empty while it is not."""
+    return _project_url("Homepage")
+
+
+def repository_url() -> str:
+    """Where the repository is published, `Repository` in pyproject.toml; empty while it is not."""
+    return _project_url("Repository").removesuffix(".git")
+
+
+def _project_url(name: str) -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project["urls"].get(name, "").rstrip("/")

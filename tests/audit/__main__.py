@@ -20,7 +20,18 @@ from pathlib import Path
 
 from utils.exercises.timing import machine
 
-PARTS = ("verdicts", "mutants", "answers", "grading", "assignment", "machines", "versions", "reproducible", "pages")
+PARTS = (
+    "verdicts",
+    "mutants",
+    "answers",
+    "grading",
+    "assignment",
+    "machines",
+    "hosts",
+    "versions",
+    "reproducible",
+    "pages",
+)
 RESULTS = Path(__file__).with_name("results")
 
 

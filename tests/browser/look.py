@@ -4,8 +4,7 @@
 
 NAME is a lesson ("01" or "01_softmax_attention") or the path of any notebook. `--student` takes the student
 form, `--saved` opens the notebook without running it, as a reader without a kernel sees it; `--deck` builds the slides
-of the lecture notebook and takes a picture of each; `--widget` takes a picture of the first widget of that kind alone
-(the README's own picture: `python -m tests.browser.look 01 docs/images --widget plane`).
+of the lecture notebook and takes a picture of each; `--widget` takes a picture of the first widget of that kind alone.
 """
 
 import argparse

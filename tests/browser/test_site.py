@@ -1,16 +1,26 @@
-"""The website: every link resolves, nothing is missing from a lesson, and its widgets answer without a kernel."""
+"""The website: every link resolves, nothing is missing from a lesson, and its widgets answer without a kernel.
 
+It is built as if it were published on a server of this machine, which also has the README as a page.
+"""
+
+import functools
+import http.server
 import json
 import re
+import shutil
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import mistune
 import pytest
 
 from tests.browser.contrast import SITE_FIGURE, SITE_PROSE, longest_line, wrong_in_dark
+from tests.browser.lab import SLOW, Notebook, errors, page_mistakes
 from tests.browser.site import WIDTHS, open_page, pages_of
 from utils import paths
+from utils.build.documents import README, filled_in
 from utils.build.live import live_states
 from utils.build.site.__main__ import build_site
 from utils.exercises.lessons import LESSONS
@@ -20,10 +30,33 @@ LECTURES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in 
 HEADS, BEAM = "05_multi_head_attention", "06_transformer"
 
 
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        """Nothing."""
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    build_site(folder / "site", folder / "scratch")
+def server(tmp_path_factory):
+    """(folder, address) of a server that stands in for the place where the course is published."""
+    folder = tmp_path_factory.mktemp("published")
+    handler = functools.partial(Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+@pytest.fixture(scope="module")
+def site(server, tmp_path_factory):
+    folder, address = server
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "site_url", lambda: f"{address}/site")
+        patch.setattr(paths, "repository_url", lambda: "https://github.com/example/course")
+        build_site(folder / "site", tmp_path_factory.mktemp("scratch"))
+        readme = filled_in(README.read_text(encoding="utf-8"))
+    shutil.copytree(paths.ROOT / "docs/images", folder / "docs/images")
+    shown = mistune.create_markdown(escape=False, plugins=["table"])(readme)
+    (folder / "README.html").write_text(f'<!doctype html><meta charset="utf-8">{shown}', encoding="utf-8")
     return folder / "site"
 
 
@@ -184,3 +217,50 @@ def test_a_phone_reads_lesson_01_and_the_theme_button_reaches_the_widgets(opened
     assert page.evaluate("document.body.dataset.jpThemeLight") == "true"
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
+
+
+# --- from the README to a running notebook ----------------------------------------------------------------------
+
+BINDER = (
+    "https://mybinder.org/v2/gh/example/course/main?urlpath=lab/tree/notebooks/exercises/01_softmax_attention.ipynb"
+)
+
+
+def test_every_link_of_the_readme_to_the_website_leads_to_a_page(site, server):
+    folder, address = server
+    links = Addresses((folder / "README.html").read_text(encoding="utf-8")).links
+    here = [urlsplit(link).path for link in links if link.startswith(address)]
+    assert len(here) > 2 * len(LESSONS) and [path for path in here if not (folder / path.lstrip("/")).is_file()] == []
+
+
+def test_from_the_readme_a_live_widget_is_one_click_away_lesson_01_two_and_a_running_notebook_three(
+    site, server, chromium, lab
+):
+    """Binder is not reached from here: a JupyterLab of this machine answers in its place."""
+    folder, address = server
+    notebook = lab.add(paths.STUDENTS / "01_softmax_attention.ipynb", "notebooks/exercises/01_softmax_attention.ipynb")
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page, asked = context.new_page(), []
+
+    def stand_in(route):
+        asked.append(route.request.url)
+        place = f"{lab.address}/lab/workspaces/binder/tree/{notebook}?token={lab.token}"
+        route.fulfill(status=302, headers={"Location": place})
+
+    context.route("https://mybinder.org/**", stand_in)
+    page.goto(f"{address}/README.html")
+    page.locator("img[src$='plane.gif']").click()  # one
+    plane = page.locator(".course-plane[data-state]")
+    before = plane.get_attribute("data-state")
+    plane.locator("[tabindex='0']").first.press("Shift+ArrowRight")
+    assert plane.get_attribute("data-state") != before
+    page.get_by_role("link", name="Read lesson 01").click()  # two
+    assert page.locator("h1").first.inner_text().startswith("01 · Softmax attention")
+    page.get_by_role("link", name="Open in Binder").click()  # three
+    opened = Notebook(page, [], page_mistakes(page))
+    assert asked == [BINDER]
+    code = [cell["index"] for cell in opened.cells() if cell["type"] == "code"]
+    imports = next(cell["index"] for cell in opened.cells() if 'lesson("01")' in cell["source"])
+    assert errors(opened.run([index for index in code if index <= imports], SLOW)) == []
+    assert "Softmax attention" in opened.output_area(imports).inner_text()
+    opened.close()

@@ -1,12 +1,16 @@
-"""`make results`: write docs/results.md and parts of README.md and docs/lecturers.md from stored results and exercises."""
+"""`make results`: write docs/results.md, and the generated parts of the README, the lecturers' guide, the model card and CITATION.cff."""
 
+import json
+import math
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from utils import paths
+from utils.build.hosting import hosted
 from utils.build.results import RESULTS, Table, read_entry, stored
 from utils.exercises.lessons import LESSONS
 from utils.exercises.registry import exercise_count, exercises_of
@@ -18,6 +22,8 @@ PAGE = ROOT / "docs" / "results.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
 STUDENTS = ROOT / "docs" / "students.md"
 VERSIONS = ROOT / "tests" / "audit" / "results" / "versions.json"
+ENCODER = ROOT / "data" / "encoder" / "README.md"
+DOCUMENTS = (README, LECTURERS, STUDENTS, ENCODER, ROOT / "CITATION.cff")
 MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
 
 MEASURED = {
@@ -34,25 +40,49 @@ MEASURED = {
 }
 
 
+PICTURE = "docs/images/plane.gif"
+PICTURE_ALT = (
+    "Lesson 01: the query is dragged around the plane; the attention weights of five keys and the output follow"
+)
+
+
 def lessons_table() -> str:
+    """Titles lead to the pages, or to the notebooks of this checkout while there is no website."""
     timings, rows, url = read_timings(), [], paths.site_url()
     for lesson in LESSONS:
         study = f"{lesson.minutes} min, {exercise_count(lesson.number)}"
         timing = timings.get(lesson.name)
         run = f"{timing['seconds']:.0f} s" if timing else "not measured yet"
         page = f"{url}/{lesson.name}.html" if url else f"notebooks/{lesson.name}.ipynb"
-        rows.append(
-            (lesson.number, f"[{lesson.title}]({page})", lesson.builds, MEASURED.get(lesson.name, ""), study, run)
-        )
-    return Table(("", "lesson", "what you build", "what you measure", "to study", "run time"), rows).markdown()
+        links = {"slides": f"{url}/slides/{lesson.name}.html"} if url else {}
+        links |= hosted(lesson.name) or {"exercises": f"notebooks/exercises/{lesson.name}.ipynb"}
+        also = " · ".join(f"[{word}]({link})" for word, link in links.items())
+        title, measured = f"[{lesson.title}]({page})", MEASURED.get(lesson.name, "")
+        rows.append((lesson.number, title, also, lesson.builds, measured, study, run))
+    columns = ("", "lesson", "open", "what you build", "what you measure", "to study", "run time")
+    return Table(columns, rows).markdown()
 
 
-def website() -> str:
-    """Where to read the course without installing it."""
+def picture() -> str:
+    """A click leads to the live widget, or to the lesson while there is no website."""
     url = paths.site_url()
-    if url:
-        return f"**Read it on the web: [{url.removeprefix('https://')}]({url}/index.html)**, with widgets, slides and search."
-    return "`make site` writes the website to `site/`: every lesson with live widgets, slides and search; open `site/index.html`."
+    return f"[![{PICTURE_ALT}]({PICTURE})]({f'{url}/index.html' if url else f'notebooks/{LESSONS[1].name}.ipynb'})"
+
+
+def ways() -> str:
+    """Read, run on a host, run here: one link or command each."""
+    url, first = paths.site_url(), LESSONS[1].name
+    hosts = " or ".join(f"[open lesson 01 in {host}]({link})" for host, link in hosted(first).items())
+    lines = (
+        f"**Read:** [{url.partition('://')[2]}]({url}/index.html), with live widgets, slides and search."
+        if url
+        else f"**Read:** [lesson 01](notebooks/{first}.ipynb) as a notebook; `make site` writes the website with live widgets, slides and search.",
+        f"**Run in a hosted notebook:** {hosts}; its first cell gets the rest."
+        if hosts
+        else "**Run in a hosted notebook:** once the repository is published, [a link per lesson](docs/students.md#hosted-notebooks).",
+        "**Run here:** `make lab`, with Python 3.11 or newer.",
+    )
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def claims() -> str:
@@ -113,22 +143,63 @@ def systems() -> str:
     return Table(("system", "Python", "torch", *parts), rows).markdown()
 
 
+def encoder_facts() -> str:
+    """The model card's figures, from the stored encoder and from the benchmark that fine-tunes it."""
+    stored_facts = json.loads(ENCODER.with_name("encoder.json").read_text(encoding="utf-8"))
+    sizes, few = stored_facts["settings"], stored("few_labels").result
+    four = few["labels"].index(4)
+    tuned = {row["method"]: f"{row['mean'][four]:.0f} %" for row in few["rows"]}
+    rows = [
+        ("parameters", f"{stored_facts['parameters']:,}"),
+        (
+            "sizes",
+            f"{sizes['num_layers']} layers, {sizes['num_heads']} heads, dimension {sizes['dim']}, feed-forward {sizes['hidden_dim']}, vocabulary {sizes['vocab_size']:,}",
+        ),
+        ("training", f"{stored_facts['num_tokens']:,} tokens, {stored_facts['seconds'] / 60:.0f} minutes on one core"),
+        ("perplexity at masked tokens of held-out text", f"{stored_facts['perplexity']:.1f}"),
+        ("the same, of a unigram model", f"{math.exp(stored_facts['unigram']):.0f}"),
+        (
+            f"accuracy with four labels per class, {few['seeds']} seeds",
+            f"{tuned['full fine-tuning']}; from scratch {tuned['from scratch']}, bag of words {tuned['bag of words']}",
+        ),
+    ]
+    return Table(("what", "measured"), rows).markdown()
+
+
+def project_facts() -> str:
+    """What CITATION.cff repeats of pyproject.toml."""
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [
+        "authors:",
+        *(f"  - name: {json.dumps(author['name'], ensure_ascii=False)}" for author in project["authors"]),
+    ]
+    lines += [f"version: {project['version']}"]
+    lines += [f"url: {paths.site_url()}"] * bool(paths.site_url())
+    lines += [f"repository-code: {paths.repository_url()}"] * bool(paths.repository_url())
+    return "\n".join(lines)
+
+
 BLOCKS = {
-    "website": website,
+    "picture": picture,
+    "ways": ways,
     "lessons": lessons_table,
     "claims": claims,
     "wrong answers": wrong_answers,
     "systems": systems,
+    "encoder": encoder_facts,
+    "project": project_facts,
 }
+MARK = r"^(?:<!--|#) {edge}: {name}(?: -->)?$"  # in Markdown and in YAML
 
 
 def filled_in(text: str) -> str:
     """The document with every generated block replaced."""
-    blocks = re.findall(r"<!-- begin: (.+?) -->", text)
+    blocks = re.findall(MARK.format(edge="begin", name="(.+?)"), text, re.MULTILINE)
     if not blocks:
         raise ValueError("expected a generated block: insert '<!-- begin: lessons -->' and '<!-- end: lessons -->'")
     for name in blocks:
-        pattern = re.compile(rf"(<!-- begin: {name} -->\n).*?(<!-- end: {name} -->)", re.S)
+        begin, end = (MARK.format(edge=edge, name=name) for edge in ("begin", "end"))
+        pattern = re.compile(rf"({begin}\n).*?({end})", re.DOTALL | re.MULTILINE)
         if name not in BLOCKS or not pattern.search(text):
             raise ValueError(f"the block '{name}' is unknown or has no end; known blocks: {', '.join(BLOCKS)}")
         content = BLOCKS[name]()
@@ -139,7 +210,7 @@ def filled_in(text: str) -> str:
 def write_documents() -> int:
     """Write the documents. One that cannot be filled in is left unchanged, and the exit code is 1."""
     code = 0
-    for document in (README, LECTURERS, STUDENTS):
+    for document in DOCUMENTS:
         try:
             document.write_text(filled_in(document.read_text(encoding="utf-8")), encoding="utf-8")
         except (ValueError, FileNotFoundError) as error:

@@ -1,9 +1,13 @@
-"""Is this machine ready for the course? Each finding reports what is there and, if that is not enough, how to fix it."""
+"""Is this machine ready for the course? Each finding reports what is there and, if that is not enough, how to fix it.
+
+python -m utils.build.environment        prints the findings, for lesson 00 and for a report of a problem
+"""
 
 import importlib.metadata
 import os
 import shutil
 import sys
+import tomllib
 from dataclasses import dataclass
 
 import psutil
@@ -11,7 +15,7 @@ from packaging.requirements import Requirement
 
 from utils.checks.live import display_live
 from utils.checks.text import inline
-from utils.paths import WORK
+from utils.paths import ROOT, WORK
 
 MIN_MEMORY, MIN_DISK = 4, 1  # GiB
 
@@ -32,9 +36,16 @@ def python_finding(version=sys.version_info) -> Finding:
     return Finding("Python", ".".join(map(str, version[:3])), fix)
 
 
+def course_requirements() -> list[str]:
+    """From the checkout where there is one: on a host such as Colab the course itself is not installed."""
+    if (ROOT / "pyproject.toml").is_file():
+        return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    return importlib.metadata.requires("attention-course")
+
+
 def package_findings(requirements=None) -> list[Finding]:
     """Compares the course's requirements with the installed versions."""
-    requirements = importlib.metadata.requires("attention-course") if requirements is None else requirements
+    requirements = course_requirements() if requirements is None else requirements
     faulty, versions = [], {}
     for requirement in map(Requirement, requirements):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
@@ -149,3 +160,7 @@ def check_environment() -> EnvironmentReport:
     report = EnvironmentReport(check_all())
     display_live(report)
     return report
+
+
+if __name__ == "__main__":
+    print(EnvironmentReport(check_all()))

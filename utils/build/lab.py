@@ -31,10 +31,9 @@ SERVER_EXTENSIONS_OFF = (
         for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
     ),
 )
-# Without a validator of internationalized addresses that nobody needs here: its import takes longer than all others together.
-START = "import sys; sys.modules['rfc3987_syntax'] = None; from jupyterlab.labapp import main; main()"
+SERVER = "utils.build.server"
 # lab_settings: no news popup, no dialog about a build, no menus of nbgrader, and saved notebooks keep their widgets;
-# lab_extension: saved pictures have their alt text.
+# lab_extension: saved pictures have their alt text, and saving without a kernel keeps the widgets.
 OPTIONS = (
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab_settings')}",
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab_extension')}",
@@ -125,7 +124,7 @@ def free_port(wanted: int) -> int:
 
 def server_command(port: int, open_browser: bool = True) -> list[str]:
     """JupyterLab on the loopback address; its own random token stays on."""
-    command = [sys.executable, "-c", START, "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    command = [sys.executable, "-m", SERVER, "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
     command += [f"--ServerApp.root_dir={WORK.parent}", "--ServerApp.port_retries=0", *OPTIONS]
     command += [f"--LabApp.default_url=/{FIRST_PAGE}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

@@ -23,8 +23,9 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 from utils import paths
+from utils.build.hosting import published
 from utils.build.solutions import solutions_module
-from utils.build.source import SourceError, lecture_of, linked_to_site, read_source, student_of
+from utils.build.source import SourceError, lecture_of, read_source, student_of
 from utils.build.widget_pictures import add_pictures
 from utils.data.checksums import checksum
 from utils.exercises.timing import in_words, read_timings, record
@@ -97,8 +98,7 @@ def read_lesson(name: str, shop: Shop = HERE) -> NotebookNode:
     if not shop.source(name).exists():
         known = ", ".join(shop.names()) or "none yet"
         raise BuildError(f"no lesson {name}: expected {shop.shown(shop.source(name))}; lessons: {known}")
-    source = read_source(shop.source(name))
-    return linked_to_site(source, name, paths.site_url())
+    return published(read_source(shop.source(name)), name)
 
 
 # --- keys -------------------------------------------------------------------------------------------------------

@@ -312,21 +312,6 @@ def _open_assignment(node: ast.stmt, where: _Where) -> str:
     raise where.error("outside functions a solution holds only assignments `name = expression`", node.lineno)
 
 
-# --- the website ------------------------------------------------------------------------------------------------
-
-
-def linked_to_site(notebook: NotebookNode, name: str, url: str) -> NotebookNode:
-    """The source with a link to its page, and its links to docs/ leading to the published site; nothing without a `url`."""
-    if not url:
-        return notebook
-    linked = deepcopy(notebook)
-    texts = [cell for cell in linked.cells if cell.cell_type == "markdown"]
-    for cell in texts:
-        cell.source = re.sub(r"\]\(\.\./docs/([\w-]+)\.md", rf"]({url}/\1.html", cell.source)
-    texts[0].source += f"\n\n[This lesson on the web]({url}/{name}.html)"
-    return linked
-
-
 # --- the two forms ----------------------------------------------------------------------------------------------
 
 

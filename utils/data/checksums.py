@@ -10,8 +10,9 @@ from pathlib import Path
 from utils.paths import DATA
 
 NAME = "SHA256SUMS"
-FOLDERS = ("encoder", "phrases", "stories")  # the other folders hold the user's own files
+FOLDERS = ("encoder", "phrases", "stories", "translator")  # the other folders hold the user's own files
 BINARY = {".safetensors"}
+CARD = ".md"  # prose beside the data
 
 
 class ChecksumError(ValueError):
@@ -26,7 +27,7 @@ def checksum(file: Path) -> str:
 
 def files(data: Path = DATA) -> Iterator[Path]:
     for folder in FOLDERS:
-        yield from sorted(file for file in (data / folder).rglob("*") if file.is_file())
+        yield from sorted(file for file in (data / folder).rglob("*") if file.is_file() and file.suffix != CARD)
 
 
 def read_checksums(data: Path = DATA) -> dict[str, str]:

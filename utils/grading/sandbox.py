@@ -20,7 +20,8 @@ from pathlib import Path
 
 import psutil
 
-from utils.grading.server import ENDED, HEAD, MEMORY, MOST, TIMEOUT
+from utils.grading import Refused
+from utils.grading.server import HEAD, KINDS, MOST
 from utils.paths import DATA, PACKAGE
 
 SECONDS_TO_START, SECONDS_TO_END = 120, 20
@@ -33,10 +34,6 @@ HOW_TO_INSTALL = (
     "Grading needs bubblewrap 0.8 or newer ({why}): install it, on Debian and Ubuntu with `apt install bubblewrap`, "
     "or pass --unsafe if you trust every one of these notebooks with your files."
 )
-
-
-class NoSandbox(Exception):
-    """There is none on this machine; the text says what to do."""
 
 
 class Lost(Exception):
@@ -53,14 +50,14 @@ class Reply:
 
 
 def command_line(unsafe: bool = False) -> list[str]:
-    """What goes before Python's command; raises NoSandbox where bubblewrap does not work."""
+    """What goes before Python's command; raises Refused where bubblewrap does not work."""
     if not sys.platform.startswith("linux"):
-        raise NoSandbox("Grading runs on Linux only: use such a machine, or a container.")
+        raise Refused("Grading runs on Linux only: use such a machine, or a container.")
     if unsafe:
         return []
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
-        raise NoSandbox(HOW_TO_INSTALL.format(why="`bwrap` is not installed"))
+        raise Refused(HOW_TO_INSTALL.format(why="`bwrap` is not installed"))
     view = _file_view()
     command = [bubblewrap, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY]
     command += ["--hostname", "sandbox", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1", *view]
@@ -72,7 +69,7 @@ def command_line(unsafe: bool = False) -> list[str]:
     tried = subprocess.run([*command, sys.executable, "-I", "-c", ""], capture_output=True, text=True, timeout=60)
     if tried.returncode != 0:
         why = " ".join(tried.stderr.split())[:300] or f"exit code {tried.returncode}"
-        raise NoSandbox(HOW_TO_INSTALL.format(why=why))
+        raise Refused(HOW_TO_INSTALL.format(why=why))
     return command
 
 
@@ -145,13 +142,7 @@ class Sandbox:
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                env={
-                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-                    "LANG": "C.UTF-8",
-                    "HOME": "/",
-                    "MPLBACKEND": "Agg",
-                    **threads,
-                },
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/", **threads},
                 start_new_session=True,
             )
         theirs.close()
@@ -167,24 +158,19 @@ class Sandbox:
 
     def run(self, request: dict, body: bytes, seconds: float) -> Reply:
         """Have a fresh child do a task; raises Lost if the sandbox did not survive it."""
-        order = ("run", request, body, seconds, self._memory)
-        how, status, data = self._order(order, seconds + SECONDS_TO_END)
-        if how != ENDED or len(data) > MOST:
-            return Reply({TIMEOUT: "timeout", MEMORY: "memory"}.get(how, "died"), status=status)
-        return Reply("value" if status == 0 and data else "died", data, status)
+        return self._order(("run", request, body, seconds, self._memory), seconds + SECONDS_TO_END)
 
-    def _order(self, order: tuple, seconds: float) -> tuple[int, int, bytes]:
+    def _order(self, order: tuple, seconds: float) -> Reply:
         content = marshal.dumps(order)
         self._socket.settimeout(seconds)
         try:
             self._socket.sendall(len(content).to_bytes(8, "little") + content)
-            how, status, length = HEAD.unpack(self._replies.read(HEAD.size))
-            data = self._replies.read(min(length, MOST + 2**20))
+            kind, status, length = HEAD.unpack(self._replies.read(HEAD.size))
+            return Reply(KINDS[kind], self._replies.read(min(length, MOST)), status)
         except (OSError, struct.error):  # it does not answer, or is gone
             self._errors.seek(0)
             text = " ".join(self._errors.read(10**6).decode("utf-8", "replace").split())[-300:]
             raise Lost(f"The sandbox ended: {text or 'without a message'}") from None
-        return how, status, data
 
     def close(self) -> None:
         """End process 1; the kernel ends all others of its namespace with it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from utils import paths
 from utils.exercises.registry import exercise_count, find
 from utils.exercises.lessons import LESSONS
+from utils.build.hosting import LINKS, hosted
 from utils.build.live import quiz_html, stored_state
 from utils.build.slides import shown_code, source_of, stubs_of
 from utils.build.source import CHECKS, HEADER
@@ -30,6 +31,8 @@ def lesson_page(path: Path) -> Page:
     notebook = json.loads(path.read_text(encoding="utf-8"))
     stubs, pictures, cells = stubs_of(path), {}, []
     for cell in notebook["cells"]:
+        if cell["id"] == LINKS:
+            continue
         cells += page_cells(cell, stubs.get(cell["id"]), path.stem, pictures)
     title = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
     cells.insert(title + 1, markdown(facts_line(path.stem)))
@@ -40,13 +43,14 @@ def lesson_page(path: Path) -> Page:
 
 
 def facts_line(name: str) -> str:
-    """Effort and content of the lesson, and its downloads."""
+    """Effort and content of the lesson, its downloads, and where it runs without an installation."""
     lesson = next(lesson for lesson in LESSONS if lesson.name == name)
+    open_in = "".join(f' <a href="{address}">Open in {host}</a>' for host, address in hosted(name).items())
     return (
         f'<p class="facts"><span>{lesson.minutes} minutes, {exercise_count(lesson.number)}</span> '
         f"<span>You build {html.escape(lesson.builds)}</span></p>\n"
         f'<p class="downloads"><a href="slides/{name}.html">Slides</a> <a href="notebooks/{name}.ipynb" download>Lecture '
-        f'notebook</a> <a href="notebooks/exercises/{name}.ipynb" download>Student notebook</a></p>'
+        f'notebook</a> <a href="notebooks/exercises/{name}.ipynb" download>Student notebook</a>{open_in}</p>'
     )
 
 
@@ -92,7 +96,6 @@ PAGES = {"README.md": "index.md", "data/README.md": "data.md", "CONTRIBUTING.md"
 def on_site(text: str, folder: str = "notebooks") -> str:
     """Markdown whose relative links point to pages of the site; a link to any other file becomes plain text."""
     if url := re.escape(paths.site_url()):  # on the site itself, links to it are relative
-        text = re.sub(rf"\n\n\[[^\]]*\]\({url}/\d\d_\w+\.html\)$", "", text)
         text = re.sub(rf"\]\({url}/([\w-]+)\.html", r"](../docs/\1.md", text)
     return LINK.sub(lambda match: _link(*match.groups(), folder), text)
 
