@@ -64,6 +64,7 @@ def imported_distributions(files):
 NOTEBOOKS = ("browser", "hosting", "lint", "notebooks", "solutions", "source", "wheel", "widget_pictures")
 SITE = ("slides", *(file.stem for file in (ROOT / "utils/build/site").glob("*.py")))
 GRADING = ("assignment",)
+LAB = ROOT / "utils/build/server.py"  # inside the server of `make lab`
 
 
 def names(requirements):
@@ -76,16 +77,17 @@ def modules(*stems):
 
 def test_what_is_imported_is_declared_in_the_group_that_needs_it_and_nothing_else_is():
     base = names(RUNTIME)
-    students = [file for file in python_files("utils") if file.stem not in (*NOTEBOOKS, *SITE, *GRADING)]
+    build_only = {LAB, *modules(*NOTEBOOKS, *SITE, *GRADING)}
+    students = [file for file in python_files("utils") if file not in build_only]
     needed = {
         "": [*students, *python_files("notebooks/src")],
-        "lab": [],
+        "lab": [LAB],
         "test": [*modules(*NOTEBOOKS), *python_files("tests"), ROOT / "conftest.py"],
         "site": modules(*NOTEBOOKS, *SITE),
         "grading": modules(*NOTEBOOKS, *GRADING),
     }
     others = {
-        "test": names(GROUPS["site"] + GROUPS["grading"]),  # the tests run in all groups
+        "test": names(GROUPS["lab"] + GROUPS["site"] + GROUPS["grading"]),  # the tests run in all groups
         "site": {"setuptools"},  # it builds the wheel
         "grading": {"setuptools"},
     }

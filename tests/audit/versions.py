@@ -73,7 +73,7 @@ def too_old_rows() -> list[dict]:
     for version in TOO_OLD:
         if python := interpreter(version):
             # No other Python in sight: with one, it would continue under that.
-            done = called([python, "utils/build/bootstrap.py"], PATH="")
+            done = called([python, "-m", "utils", "lab"], PATH="")
             said = done.stdout.strip()
             ok = done.returncode == 1 and said.startswith("The course needs Python 3.11 or newer") and "\n" not in said
             rows.append({"what": f"make lab with Python {version}", "ok": ok, "said": said[-300:]})

@@ -16,7 +16,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, "course-ready")
-PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
+PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
 OLDEST, NEWEST_LOCKED = (3, 11), (3, 13)
 NEWER_NAMES = ("python3.13", "python3.12", "python3.11")
 NEEDED_GIB = 3
