@@ -120,7 +120,7 @@ utils.exercises.registry._verdict = child._verdict = lambda *a: ("passed", "fine
     "replaces the tasks": """
 import sys
 child = sys.modules["utils.grading.child"]
-child.list = lambda *a: ["passed", "fine"]
+child._TASKS["check"] = lambda request: ["passed", "fine", ""]
 child.returned = lambda *a: dict(calls=[dict(value=None, states=[])])
 child.wire.encode = lambda *a: None""",
     "replaces the comparison": """
@@ -137,7 +137,8 @@ builtins.all = builtins.isinstance = lambda *a: True
 builtins.any = lambda *a: False""",
     "says passed in the channel": """
 import json, os
-os.write(3, json.dumps(dict(value=["passed", "fine"])).encode())
+forged = dict(kind="value", value=["passed", "fine", ""], error="", message="", line=None, code="")
+os.write(3, json.dumps(forged).encode())
 os._exit(0)""",
     "says passed with values": """
 import json, os
@@ -159,7 +160,8 @@ while True:
     os.write(3, b"\\xff" * 65536)""",
     "writes when it leaves": """
 import atexit, json, os
-atexit.register(lambda: os.write(3, json.dumps(dict(value=["passed", "fine"])).encode()))
+forged = dict(kind="value", value=["passed", "fine", ""], error="", message="", line=None, code="")
+atexit.register(lambda: os.write(3, json.dumps(forged).encode()))
 raise SystemExit(0)""",
     "leaves with code 0": "import os\nos._exit(0)",
     "closes every descriptor": "import os\nos.closerange(0, 100)",
@@ -467,10 +469,16 @@ def odd_but_right() -> dict:
     renamed = sources["1.8"].replace(USE.search(sources["1.8"])[2], "mine")
     sources["1.8"] = USE.sub("task.use(mine", 'task = exercise("1.8")\n' + renamed)
     below["1.4"] = """# exercise("1.4").use(None)\nnote = 'exercise("1.4").use(nothing)'"""
+    above["1.3"] = "import asyncio\nSLEPT = await asyncio.sleep(0, True)"
     above["1.5"] = "CALLS = 0"
     above["1.6"] = "W = torch.zeros(3)\ntorch.nn.init.ones_(W)"
     above["1.7"] = "def setup():\n    global READY\n    READY = True\n\n\nsetup()"
-    uses = {"1.5": "global CALLS\n    CALLS += 1", "1.6": "assert W.sum() == 3", "1.7": "assert READY"}
+    uses = {
+        "1.3": "assert SLEPT",
+        "1.5": "global CALLS\n    CALLS += 1",
+        "1.6": "assert W.sum() == 3",
+        "1.7": "assert READY",
+    }
     for name, line in uses.items():
         answer = USE.search(sources[name])[2]
         wrapped = f"inner = {answer}\n\n\ndef {answer}(*args, inner=inner, **kwargs):\n    {line}\n    return inner(*args, **kwargs)"
@@ -520,7 +528,7 @@ def broken_files() -> dict[str, Broken]:
         "a dictionary": Broken("not a notebook", b'{"cells": []}'),
         "format 3": Broken("format 3", _with(nbformat=3)),
         "format 5": Broken("format 5", _with(nbformat=5)),
-        "no cells": Broken("no list of cells", _with(cells="none")),
+        "no cells": Broken("damaged", _with(cells="none")),
         "odd cells": Broken("damaged", _with(cells=[1, 2])),
         "odd source": Broken("damaged", _with(cells=[{"cell_type": "code", "source": 5}])),
         "no cell at all": Broken("no exercise of this course", _with(cells=[])),

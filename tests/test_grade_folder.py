@@ -18,6 +18,7 @@ import torch
 from tests import cohort
 from tests.audit.grading import refused_from_outside
 from tests.bank import entries
+from utils.checks import isolation
 from utils.checks.isolation import run_isolated
 from utils.exercises.registry import PASSED, find
 from utils.grading import __main__ as command
@@ -257,8 +258,9 @@ def test_an_accident_is_graded_again_by_the_next_run_and_a_verdict_is_not(monkey
         (sandbox.Reply("memory"), True),
         (sandbox.Reply("died", status=9), True),
         (sandbox.Lost(), True),
-        (sandbox.Reply("value", b'{"kind": "memory", "error": "", "message": "", "line": null, "code": ""}'), False),
-        (sandbox.Reply("value", b'{"value": ["failed", "It is wrong."]}'), False),
+        (sandbox.Reply("value", isolation.pack(isolation.Outcome("memory"))), False),
+        (sandbox.Reply("value", isolation.pack(isolation.Outcome("value", ["failed", "It is wrong.", ""]))), False),
+        (sandbox.Reply("value", b"[1, 2]"), False),
     ],
 )
 def test_what_may_not_be_the_fault_of_the_answer_is_an_accident(reply, accident):
@@ -269,10 +271,8 @@ def test_what_may_not_be_the_fault_of_the_answer_is_an_accident(reply, accident)
             return reply
 
     submitted = judge.Submitted.__new__(judge.Submitted)
-    vars(submitted).update(
-        _lesson="01", _order=["1.1"], _code=b"", _sandbox=FakeSandbox(), _checking=False, _end=float("inf")
-    )
-    submitted._settings = judge.Settings([], 8.0, "")
+    vars(submitted).update(_lesson="01", _order=["1.1"], _code=b"", _sandbox=FakeSandbox(), _checking=False)
+    vars(submitted).update(_settings=judge.Settings([], 8.0, ""), _end=float("inf"))
     submitted._start_again = lambda checking: None
     submitted._sandbox.settle = lambda lesson: None
     verdicts, _ = submitted._verdicts(set())
@@ -303,6 +303,13 @@ def test_a_closed_output_does_not_end_the_grading(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stdout", Closed())
     assert command.main([str(tmp_path / "in")]) == 0
     assert "passed,fine" in text_of(tmp_path / "in-grades")
+
+
+def test_an_output_that_the_shell_has_closed_does_not_either(tmp_path):
+    cohort.write(tmp_path / "in", "a_01.ipynb", small(cohort.RIGHT))
+    shell = f'exec "{sys.executable}" -m utils.grading "{tmp_path / "in"}" <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", shell], cwd=ROOT).returncode == 0
+    assert rows_of(tmp_path / "in-grades", "student")["a"]["1.1"]["status"] == "passed"
 
 
 def command_of(process: psutil.Process) -> str:
@@ -398,12 +405,20 @@ def test_what_a_name_was_before_it_was_bound_anew_does_not_run():
         "result = [other(), 1]",
         "with torch.no_grad():\n    fill(W, 1)",
         "%time W.fill_(1)",
+        "other_name = W\nother_name[:] = 1",
+        "list(map(W.__setitem__, range(3), [1] * 3))",
+        "globals()['W'] = make()\nmake = None",
+        "W = scaled(2)",
+        "match torch.ones(3):\n    case W:\n        None",
     ],
 )
 def test_a_statement_that_prepares_what_the_answer_needs_runs(prepared):
     helpers = "def setup():\n    global W\n    W = torch.ones(3)\n\n\ndef other():\n    setup()\n\n\ndef fill(x, y):\n    x.fill_(y)"
+    helpers += (
+        "\n\n\ndef make():\n    return torch.ones(3)\n\n\nscaled = lambda x: torch.ones(3) * x * half\nhalf = 1 / 2"
+    )
     cells = ["import torch", "W = torch.zeros(3)", helpers, prepared]
-    read = Notebook([*cells, "unused = W.sum()", "def answer():\n    return W\n\n\nexercise('1.1').use(answer)"])
+    read = Notebook([*cells, "unused = W + 1", "def answer():\n    return W\n\n\nexercise('1.1').use(answer)"])
     space: dict = {}
     *_, (_, last) = steps = read.needed(5)
     for _, statements in steps[:-1]:

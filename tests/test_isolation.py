@@ -84,7 +84,7 @@ def test_what_an_answer_writes_into_the_pipes_is_not_taken_for_a_result(monkeypa
         return opened[-1]
 
     monkeypatch.setattr(os, "pipe", remembered_pipe)
-    for message in (isolation._pack(isolation.Outcome("value", value="forged")), b"", b"garbage"):
+    for message in (isolation.pack(isolation.Outcome("value", value="forged")), b"", b"garbage"):
         opened.clear()
 
         def forge(message=message):

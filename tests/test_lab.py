@@ -1,5 +1,6 @@
 """`make lab`: what it says when something is wrong, and what it never does."""
 
+import asyncio
 import builtins
 import errno
 import http.server
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.first_start import FirstStart
-from utils.build import bootstrap, environment, lab
+from utils.build import bootstrap, environment, lab, server
 from utils.paths import ROOT
 
 # --- the environment --------------------------------------------------------------------------------------------
@@ -233,9 +234,24 @@ def test_only_a_server_of_this_folder_that_answers_counts_as_running(tmp_path, m
 
 
 def test_a_server_that_cannot_start_shows_its_log(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(lab, "START", "import sys; sys.exit('no module named jupyterlab')")
+    monkeypatch.setattr(lab, "SERVER", "no_such_server")
     assert lab.serve(lab.free_port(18_888), open_browser=False, runtime=tmp_path, log=tmp_path / "log") == 1
-    assert "no module named jupyterlab" in capsys.readouterr().out
+    assert "No module named no_such_server" in capsys.readouterr().out
+
+
+def test_the_messages_of_a_kernel_are_sent_at_once():
+    done = []
+
+    class Connection:
+        async def open(self, kernel_id):
+            done.append(kernel_id)
+
+        def set_nodelay(self, value):
+            done.append(value)
+
+    server.send_at_once(Connection)
+    asyncio.run(Connection().open(kernel_id="kernel"))
+    assert done == [True, "kernel"]
 
 
 def status(address):

@@ -3,6 +3,7 @@
 import ast
 import importlib.metadata
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from PIL import Image
 
 from utils import paths
+from utils.build import bootstrap, commands
 from utils.build.documents import DOCUMENTS, PICTURE, README, filled_in
 from utils.build.hosting import hosted
 from utils.exercises.lessons import LESSONS
@@ -21,18 +23,14 @@ from utils.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
-TESTING = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
-# Needed without being imported: programs, pytest plugins, the kernel itself.
+GROUPS = {group: [Requirement(line) for line in lines] for group, lines in PROJECT["optional-dependencies"].items()}
+# Needed without being imported: programs, pytest plugins, the kernel itself, the widgets' front end.
 TOOLS = {
-    "ipywidgets",
-    "jupyterlab",
-    "ipykernel",
-    "myst-nb",
-    "nbval",
-    "pip-tools",
-    "pytest-xdist",
-    "ruff",
-    "sphinx-book-theme",
+    "": {"ipywidgets"},
+    "lab": {"ipykernel", "jupyterlab"},
+    "test": {"nbval", "pip-tools", "pytest-xdist", "ruff"},
+    "site": {"myst-nb", "sphinx-book-theme"},
+    "grading": {"nbgrader"},
 }
 OWN = {"utils", "tests", "conftest"}
 
@@ -62,27 +60,51 @@ def imported_distributions(files):
     return {normal(known[module][0]) for module in outside}
 
 
-# run where tests run, never by a student
-BUILD_ONLY = {
-    "browser",
-    "hosting",
-    "widget_pictures",
-    "assignment",
-    "notebooks",
-    "lint",
-    "slides",
-    "solutions",
-    "source",
-    *(file.stem for file in (ROOT / "utils/build/site").glob("*.py")),
-}
+# run by maintainers and graders, never by a student
+NOTEBOOKS = ("browser", "hosting", "lint", "notebooks", "solutions", "source", "wheel", "widget_pictures")
+SITE = ("slides", *(file.stem for file in (ROOT / "utils/build/site").glob("*.py")))
+GRADING = ("assignment",)
+LAB = ROOT / "utils/build/server.py"  # inside the server of `make lab`
 
 
-def test_what_is_imported_is_declared_where_it_is_needed_and_nothing_else_is():
-    runtime, testing = ({normal(requirement.name) for requirement in part} for part in (RUNTIME, TESTING))
-    at_run_time = [file for file in python_files("utils", "notebooks/src") if file.stem not in BUILD_ONLY]
-    assert imported_distributions(at_run_time) <= runtime
-    imported = imported_distributions(python_files("utils", "notebooks/src", "tests") + [ROOT / "conftest.py"])
-    assert imported | TOOLS == runtime | testing and not runtime & testing
+def names(requirements):
+    return {normal(requirement.name) for requirement in requirements}
+
+
+def modules(*stems):
+    return [file for file in python_files("utils") if file.stem in stems]
+
+
+def test_what_is_imported_is_declared_in_the_group_that_needs_it_and_nothing_else_is():
+    base = names(RUNTIME)
+    build_only = {LAB, *modules(*NOTEBOOKS, *SITE, *GRADING)}
+    students = [file for file in python_files("utils") if file not in build_only]
+    needed = {
+        "": [*students, *python_files("notebooks/src")],
+        "lab": [LAB],
+        "test": [*modules(*NOTEBOOKS), *python_files("tests"), ROOT / "conftest.py"],
+        "site": modules(*NOTEBOOKS, *SITE),
+        "grading": modules(*NOTEBOOKS, *GRADING),
+    }
+    others = {
+        "test": names(GROUPS["lab"] + GROUPS["site"] + GROUPS["grading"]),  # the tests run in all groups
+        "site": {"setuptools"},  # it builds the wheel
+        "grading": {"setuptools"},
+    }
+    assert imported_distributions(needed.pop("")) | TOOLS[""] == base
+    for group, files in needed.items():
+        declared, used = names(GROUPS[group]), imported_distributions(files) | TOOLS[group]
+        assert used - base - others.get(group, set()) <= declared, group
+        assert declared <= used - base, group
+
+
+def test_a_student_installs_no_browser_and_no_grader_and_groups_agree_on_versions():
+    assert not names(RUNTIME + GROUPS["lab"]) & {"playwright", "nbgrader", "sphinx", "pytest", "transformers", "ruff"}
+    bounds = {}
+    for requirement in [*RUNTIME, *(line for group in GROUPS.values() for line in group)]:
+        assert bounds.setdefault(requirement.name, str(requirement)) == str(requirement)
+    for group, extras in bootstrap.GROUPS.items():
+        assert set(extras.strip("[]").split(",")) == ({"lab"} if group == "lab" else set(GROUPS))
 
 
 def test_conda_and_pip_ask_for_the_same_things():
@@ -90,17 +112,20 @@ def test_conda_and_pip_ask_for_the_same_things():
     assert environment["name"] == PROJECT["name"]
     conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
-    assert pip == ["-e ."], "the one list of dependencies is pyproject.toml"
+    assert pip == ["-e .[lab]"], "the one list of dependencies is pyproject.toml"
     assert {entry.partition("=")[0] for entry in conda} == {"python", "pip"}
     (python,) = [entry.partition("=")[2] for entry in conda if entry.startswith("python=")]
     assert SpecifierSet(PROJECT["requires-python"]).contains(python)
 
 
-def test_the_workflow_runs_the_readmes_test_command_on_every_supported_python():
+def test_the_workflow_runs_the_readmes_commands_on_every_system_and_every_supported_python():
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
-    job = workflow["jobs"]["test"]
-    assert job["steps"][-1] == {"run": "make test"}
-    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert workflow["permissions"] == {"contents": "read"}
+    everything, notebooks = workflow["jobs"]["test"], workflow["jobs"]["notebooks"]
+    assert everything["steps"][-1] == {"run": "make test"}
+    assert everything["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert notebooks["steps"][-1] == {"run": "python -m utils test notebooks"}, "no make, on Windows"
+    assert notebooks["strategy"]["matrix"]["system"] == ["macos-latest", "windows-latest"]
     assert (ROOT / ".ci/run").read_text(encoding="utf-8").rstrip().endswith("\nmake test")
     assert re.search(r"^make test\b", README.read_text(encoding="utf-8"), re.M)
 
@@ -183,7 +208,15 @@ def test_the_form_for_problems_asks_for_a_command_that_prints_the_environment_ch
     assert re.search(r"^ok   Python: 3\.\d+", said) and "packages:" in said and "memory:" in said
 
 
-def test_make_help_names_every_command():
+def test_make_help_names_every_command_and_make_has_each():
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)[1]
-    assert set(re.findall(r"make ([a-z-]+) ", said)) == set(phony.split()) - {"setup", "setup-test"}
+    assert set(re.findall(r"^  ([a-z-]+) ", said, re.MULTILINE)) == set(commands.COMMANDS)
+    assert set(phony.split()) == set(commands.COMMANDS) | {"help", "clean", "setup", "setup-test"}
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("lab", ["--port", "8888"]), ("grade", [""]), ("notebooks", ["01"])])
+def test_make_runs_the_command_of_the_same_name(name, arguments):
+    done = subprocess.run(["make", "-n", name, "LESSON=01"], cwd=ROOT, capture_output=True, text=True, check=True)
+    run = done.stdout.strip().splitlines()[-1].partition(" -m utils ")[2]
+    assert shlex.split(run) == [name, *arguments]

@@ -1,16 +1,17 @@
-"""Paths of the checkout and of the student's files."""
+"""Where everything is: in a checkout, and in an installed package.
+
+A checkout holds everything. A wheel carries some of it in `utils/course`, laid out as in a checkout (`utils/build/wheel.py`);
+then the student's work goes into the current folder, and the caches into the user's.
+"""
 
 import os
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-LECTURES = ROOT / "notebooks"
-SOURCES = LECTURES / "src"
-STUDENTS = LECTURES / "exercises"
-WORK = ROOT / "work"
-SLIDES = ROOT / "slides"
-SITE = ROOT / "site"
+PACKAGE = Path(__file__).resolve().parent
+INSTALLED = (PACKAGE / "course").is_dir()
+ROOT = PACKAGE / "course" if INSTALLED else PACKAGE.parent
+COPIED = ".copied.json"  # in `work/`: which version of each student notebook was copied
 
 
 def has_home() -> bool:
@@ -20,6 +21,34 @@ def has_home() -> bool:
     except RuntimeError:  # no HOME, and no entry among the users of this machine
         return False
     return home.is_dir() and os.access(home, os.W_OK)
+
+
+def workplace() -> Path:
+    """The folder that holds `work/`: the checkout, or the nearest one from the current folder up, or the current folder."""
+    if not INSTALLED:
+        return ROOT
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / "work" / COPIED).is_file()), here)
+
+
+def cache_root() -> Path:
+    """For trained results and downloads: `.cache` beside `work/`; of an installed package, the user's cache."""
+    if INSTALLED and has_home():
+        from platformdirs import user_cache_path
+
+        return user_cache_path("attention-course", appauthor=False)
+    return workplace() / ".cache"
+
+
+DATA = ROOT / "data"
+LECTURES = ROOT / "notebooks"
+SOURCES = LECTURES / "src"
+STUDENTS = LECTURES / "exercises"
+WORK = workplace() / "work"
+OWN_DATA = workplace() / "data"  # what users add: published weights, bAbI, sentence pairs
+CACHE = cache_root()
+SLIDES = ROOT / "slides"
+SITE = ROOT / "site"
 
 
 def progress_file() -> Path:

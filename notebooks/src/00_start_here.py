@@ -32,7 +32,7 @@
 import torch
 
 from utils.build.environment import check_environment
-from utils.exercises import board, exercise, lesson
+from utils.exercises import badges, board, exercise, lesson
 from utils.plots import show
 from utils.plots.course_map import course_map
 
@@ -44,7 +44,7 @@ lesson("00")
 
 # %% slideshow={"slide_type": "subslide"}
 show(
-    course_map(),
+    course_map(badges()),
     alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, 02 several hops, "
     "03 embeddings and cross-attention, 04 self-attention, positions, masks and the feed-forward network, 05 heads, "
     "residual connections and layer norm, 06 the whole model. Lessons 07 to 09 pretrain, fine-tune and scale it.",

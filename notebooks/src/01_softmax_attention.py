@@ -266,7 +266,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Softmax approximates argmax, not max
 #
-# As $T \to 0$, all probability moves to the *index* of the largest logit: softmax is a soft **argmax**. The smooth version of
+# As $T \to 0$, all probability moves to the *index* of the largest logit, if there is only one: softmax is a soft **argmax**. The smooth version of
 # the maximum itself is the **log-sum-exp**, $T \log \sum_j \exp(z_j / T)$. It exceeds the maximum by at most $T \log n$.
 # Softmax is the gradient of log-sum-exp.
 
@@ -461,7 +461,7 @@ same = torch.allclose(by_cosine, F.cosine_similarity(three_keys, one_query, dim=
 print("equal to torch:", same)
 
 # %% [markdown]
-# The long key wins the dot product. Attention uses it anyway: all scores are one matrix product, and a network can learn
+# The long key wins the dot product. Attention uses it anyway: it needs no normalization, and a network can learn
 # the norm of a key.
 
 # %% slideshow={"slide_type": "subslide"}
@@ -502,8 +502,8 @@ for d in (2, 8, 64, 512):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At $d = 512$ the plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5
 # shows that it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
-# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lessons 02
-# and 03 pass `scale=1`, as their papers do.
+# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 02
+# passes `scale=1` to its network, and lesson 03 does not scale its scores, as in their papers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Quiz 1.b first, then the histogram, then ask for the standard deviation of the dot product itself: the norms are about
@@ -663,7 +663,7 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 # | (b, n), then `unsqueeze(-2)` | (b, 1, n) | one row per sequence, for all its queries |
 #
 # `unsqueeze(-2)` inserts an axis of length 1 before the last. The wrong version raises an error only if $b$ and $m$ differ
-# and both exceed 1. Otherwise it runs, and for $b > 1$ it gives wrong weights.
+# and both exceed 1. Otherwise it runs, and if the sequences' masks differ it gives wrong weights.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 1.5.** Write `attend(scores, value, mask=None)`.
@@ -781,7 +781,7 @@ print("equal to one soft_lookup per query:", torch.allclose(output[0], row_by_ro
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A summary of fixed size, from a set of any size
 #
-# The output has the width of one value, however many keys there are. Keys and values form a **set**: their order does not
+# The output has the width of one value, however many keys there are. Pairs of key and value form a **set** (in which pairs may repeat): their order does not
 # matter.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -959,9 +959,9 @@ show(
     "with it, both converge.",
 )
 for name, result in (("without the mask", leaky), ("leave-one-out", left_out)):
-    bandwidth, error = result["bandwidth"][-1].median(), result["training_error"][-1].median()
+    bandwidth, error = (result[name][-1].mean() for name in ("bandwidth", "training_error"))
     print(
-        f"{name:17s} median bandwidth {bandwidth:.3f}, median training error {error:.2f} (noise {NOISE:.2f})"
+        f"{name:17s} mean bandwidth {bandwidth:.3f}, mean training error {error:.2f} (noise {NOISE:.2f})"
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -998,7 +998,7 @@ print(f"leave-one-out has the smaller error on {wins} of {seeds} data sets")
 # ### The attention map
 #
 # The weights of the learned model, one row per query, one column per known point. They show where each average comes from.
-# They do not explain the model by themselves; lesson 02 tests this.
+# Weights need not explain a deeper model; lesson 02 tests this.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 learned = left_out["bandwidth"][-1, 0].item()

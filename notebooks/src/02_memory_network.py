@@ -60,7 +60,7 @@ lesson("02")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · Three hops by hand
 #
-# A **bag of words** has one number per word: 1 if the word occurs in the sentence, 0 if not. We leave out *is* and *a*. A dot product compares question and sentences.
+# A **bag of words** has one number per word: how often it occurs in the sentence, here 1 or 0. We leave out *is* and *a*. A dot product compares question and sentences.
 #
 # | |lily|greg|frog|yellow|
 # |---|---|---|---|---|
@@ -653,7 +653,9 @@ for optimizer_class in (torch.optim.SGD, torch.optim.Adam):
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
-    plots.optimizer_curves(losses, "SGD hardly learns from the averaged loss; Adam is unaffected"),
+    plots.optimizer_curves(
+        losses, "SGD learns far more slowly from the averaged loss; Adam is unaffected"
+    ),
     alt="Training loss over 20 epochs on a logarithmic axis: SGD with the summed loss and both Adam curves fall to about "
     "a thousandth, SGD with the averaged loss stays above 1.",
 )
@@ -669,7 +671,7 @@ assert errors["SGD, sum"] < 0.02 and errors["Adam, mean"] < 0.02 and errors["SGD
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · The order of sentences is information
 #
-# Train one hop on task 1 with and without temporal encoding. `train_task` runs the paper's **recipe** for several seeds at once: all parts of section 4 (position
+# Train one hop on task 1 with and without temporal encoding. `train_task` runs a **recipe** close to the paper's for several seeds at once: all parts of section 4 (position
 # encoding: PE), SGD as above, 100 epochs, the learning rate halved every 25, and two tricks of section 7, here switched off.
 
 # %% slideshow={"slide_type": "-"}
@@ -716,8 +718,8 @@ assert abs(without_time["error"].median() - (1 - mean(most_frequent))) < 0.05
 #
 # Two more tricks:
 #
-# - **random noise** (RN): empty memories, up to a tenth of the story's length, inserted at random, so that exact ages cannot be memorized.
-# - **linear start** (LS): during the first epochs, here 20 at half the learning rate, the hops have no softmax.
+# - **random noise** (RN): empty memories, up to a tenth of the story's length (rounded up), inserted at random, so that exact ages cannot be memorized.
+# - **linear start** (LS): during the first epochs, here 20 at half the learning rate, the hops have no softmax. (The authors' code keeps that lower rate.)
 
 # %% tags=["nbval-check-output"]
 mask = torch.ones(1, 10, dtype=torch.bool)
@@ -837,7 +839,7 @@ ablation.table(*plots.parts_table(ablation.result))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - *Mice are afraid of wolves* (15) needs position encoding.
 # - *Where is* and *where was* (1, 2, 3) need temporal encoding; deduction and induction (15, 16) hardly do.
-# - Induction (16) needs the linear start and adjacent tying. Task 2 needs both and the noise: without one of them no seed solves it.
+# - Without the linear start or with layer-wise tying, no seed solves induction (16). On task 2 each of the two helps, and so does the noise.
 # - On task 15 only half of the seeds succeed with a linear start, so the recipe omits it there, a choice made on test errors.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -868,7 +870,7 @@ optimizers = stored("memory_optimizers")
 optimizers.table(*plots.optimizer_table(optimizers.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Both need a learning rate near 0.01, and there SGD solves more seeds. This is no general verdict: the authors tuned the recipe for SGD. Without a linear start neither
+# Of the three rates 0.01 is best for both (for Adam on task 2 only barely), and there SGD solves more seeds. This is no general verdict: the recipe was published for SGD. Without a linear start neither
 # solves task 16.
 
 # %% tags=["checks"]
@@ -907,7 +909,7 @@ print("number of hops on each sentence:", F.one_hot(top_sentences, 4).sum(0).tol
 #
 # - `weights` (b, hops, n) are attention weights; `fact` (b, n) is True at supporting facts.
 # - The top sentence of a hop has its largest weight, however small.
-# - No weights tie, and every question has a fact.
+# - The largest weight of a hop is never tied, and every question has a fact.
 # - Return (b,) bool: is *every* fact the top sentence of at least one hop? Hops on other sentences do no harm.
 
 
@@ -968,7 +970,7 @@ for name, subset in (("found", found[16]), ("not found", ~found[16])):
     print(f"median weight of the least attended fact, {name}: {median:.2f}")
 
 # %% [markdown]
-# These facts got weight, only not the largest of a hop. The top sentences are no complete explanation (compare
+# Most of these facts got weight, only not the largest of a hop. The top sentences are no complete explanation (compare
 # [Jain and Wallace, 2019](../docs/references.md#jain2019), and [Wiegreffe and Pinter, 2019](../docs/references.md#wiegreffe2019)). All five tasks,
 # ten seeds:
 
@@ -976,7 +978,7 @@ for name, subset in (("found", found[16]), ("not found", ~found[16])):
 ablation.table(*plots.facts_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Task 3 is answered far better than chance (one of five rooms: the garden itself is excluded), yet its facts are rarely the top sentences; we do not know why.
+# Task 3 is answered far better than chance (one of five rooms: the garden itself is excluded), yet all three of its facts are rarely top sentences; we do not know why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the guess about task 16 in writing. Nearly everybody expects wrong answers.
@@ -1098,7 +1100,7 @@ print("equal to torch:", torch.allclose(parameter, torch_parameter.detach(), ato
 # ## 12 · All twenty tasks on the published files (optional)
 #
 # With the published files in `data/babi/en`, `make babi` prints such a table, with ten seeds for every task.
-# *Code run again*: the authors' code (PE, LS, RN), run by the author of vinhkhuc/MemN2N-babi-python.
+# *Code run again*: the authors' code (PE, LS, RN), as reported in vinhkhuc/MemN2N-babi-python. The paper used an earlier version of the files, and the authors' code trains on 900 of the 1,000 questions.
 
 # %% tags=["hide-input", "nbval-check-output"]
 real = stored("babi_real")
@@ -1124,7 +1126,7 @@ assert min(errors[task - 1] for errors in PUBLISHED.values() for task in (17, 19
 # - Adam's steps do not depend on the scale of the loss, but its learning rate needs tuning.
 # - Training can miss a solution that exists. A linear start helped on tasks 2 and 16, perhaps because gradients reach every sentence.
 # - One seed proves little: report how many of ten succeed.
-# - Top sentences are no complete explanation: questions whose facts were not found mostly went wrong on task 2, not on task 16.
+# - Top sentences are no complete explanation: questions whose facts were not found mostly went wrong on task 2 (seed shown), not on task 16.
 #
 # **Next:** [Lesson 03](03_sequence_to_sequence.ipynb) generates sentences, with a new query for every word.
 

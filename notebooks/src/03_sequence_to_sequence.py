@@ -78,7 +78,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · From text to embeddings
 #
-# Our **parallel corpus** comes from a small grammar. Each English sentence has exactly one correct translation. The French has adjectives
+# Our **parallel corpus** comes from a small grammar. It gives each English sentence exactly one translation, the only one that counts as correct. The French has adjectives
 # on both sides of the noun, agreement (*un chat noir*, *une table noire*), *ne … pas*, *l'* and *du*, and relative clauses. The French of a test pair is the
 # **reference** for a model's translation. Each pair has a **gold alignment**: links between words that translate each other. There are 20,000 training pairs and 1,000 test pairs of 3 to 18 words, and 500 longer test pairs of 19 to
 # 26 words. No sentence occurs twice.
@@ -197,7 +197,7 @@ for word in ("king", "dog", "sings", "european"):
 # ## 3 · Recurrent networks
 #
 # A **recurrent neural network** (RNN) processes one token at a time. Each step combines the embedding $x_t$ with the previous **hidden
-# state** ([Elman, 1990](../docs/references.md#elman1990)):
+# state** ([Elman, 1990](../docs/references.md#elman1990), here with tanh):
 #
 # $$h_t = \tanh(x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + \text{bias})$$
 #
@@ -425,7 +425,7 @@ quiz("3.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # $h_t$ needs $h_{t-1}$: the LSTM has $n$ **sequential operations**. A **convolution**, which computes each output from a window of
-# neighbors, has one. On one core both take linear time (slope 1 on logarithmic axes). More cores cannot remove the $n$ sequential
+# neighbors, has one. On one core the time of both becomes linear (slope 1 on logarithmic axes; the fixed cost of a call makes it lower here). More cores cannot remove the $n$ sequential
 # steps.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
@@ -480,7 +480,7 @@ relative = 100 * learned[1:15] / learned[0]
 print(f"1 to 14 positions back: {relative.min():.0f} to {relative.max():.0f} % of the last token")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Training extends the reach: over 14 positions the influence varies only by a factor of about two. Still, the last token has at least
+# Training extends the reach: in this run, over 14 positions the influence varies only by a factor of about two. Still, the last token has at least
 # twice the influence of any of them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -517,19 +517,19 @@ show(
         [row["length"] for row in rows],
         [100 * row["exact"] for row in rows],
         {name: a[name] for name in ("up to 8 tokens", "all tokens")},
-        "Exact match falls faster than independent errors explain",
+        "Exact match falls faster than with one accuracy for all lengths",
     ),
-    alt="Exact match against reference length: the measured curve starts near 100 % and falls to zero, far below the curve "
+    alt="Exact match against reference length: the measured curve starts above 90 % and falls to zero, far below the curve "
     "of independent errors with the accuracy of short sentences; the curve with the accuracy of all tokens lies low throughout.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Neither curve fits: the measured one starts above both, and ends far below that of short sentences. So $a$ is not a constant. It falls
-# with length: each token of a long sentence is predicted less accurately, from a state of the same size. Are long sentences simply harder?
+# with length: on average, tokens of a long sentence are predicted less accurately, from a state of the same size. Are long sentences simply harder?
 # Section 7 repeats the measurement with attention.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Three examples: mostly fluent French, but it means something else.
+# Three examples: nearly French, but it means something else.
 
 # %% slideshow={"slide_type": "-"}
 long_pairs = [pair for pair in data.test if len(pair.english) == 12][:3]
@@ -994,8 +994,8 @@ for score in scores:
 print(f"{'smallest possible':15s}{100 * results['dot']['alignment_floor']:21.1f} %")
 
 # %% [markdown]
-# The smallest possible error is not zero: where *des* translates *of the*, it has two gold links, but $A$ has one per
-# French word.
+# The smallest possible error is not zero: some French words have two gold links (*tombe*: *does* and *fall*; *des*: *of* and *the*), but $A$ has one
+# per French word.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -1036,7 +1036,7 @@ comparison.table(
         "BLEU",
         f"AER, % (at least {recurrent[0]['alignment_floor']})",
         "parameters",
-        "seconds",
+        "seconds, from the measured speed",
     ),
     [
         (
@@ -1060,8 +1060,8 @@ comparison.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without attention, almost nothing longer than the training sentences is translated correctly; with attention, 42 to 66 % are. Additive attention
-# leads by less than half a point on the test set. On longer sentences dot attention is best with every seed.
+# Without attention, almost nothing longer than the training sentences is translated correctly; with attention, 42 to 66 % are. On the test set
+# the ranges of dot and additive attention overlap. On longer sentences dot attention is best with every seed.
 
 # %% tags=["checks"]
 assert comparison.result["epochs"] == 8 and {row["seeds"] for row in recurrent} == {3}
@@ -1129,7 +1129,7 @@ attention_view(
 #
 # - An RNN compresses the past into a hidden state. Gates let gradients reach further back; the steps stay sequential.
 # - Without attention, everything passes through a fixed-size state, the final hidden and cell state. Exact match falls with length faster
-#   than independent errors explain.
+#   than one accuracy per token explains.
 # - With attention, the decoder computes a new context vector at each step, a weighted sum of all encoder states.
 # - Attention weights form a soft alignment, learned without gold links.
 #

@@ -11,7 +11,7 @@
 #
 # **Can attention work without a recurrent network?**
 #
-# The memory network of lesson 02 had no recurrence, but only one query. **Self-attention** gives every token its own query. Three things then break:
+# The memory network of lesson 02 had no recurrence over the tokens, but only one query at a time. **Self-attention** gives every token its own query. Three things then break:
 # the layer ignores word order, its outputs are only weighted averages, and every token sees the future. This lesson fixes all three and ends with a
 # small language model.
 
@@ -199,8 +199,8 @@ print("shapes:", *(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.i
 #
 # **Rows or columns?** Texts with tokens as columns write $W x$. `nn.Linear` computes $x W^\top$.
 #
-# **The multiplicative score of lesson 03** is $q W k^\top$ with a learned $W$. Here $q_i \cdot k_j = x_i\, W_Q W_K^\top x_j^\top$, so
-# $W = W_Q W_K^\top$, of rank at most $d_k$.
+# **The multiplicative score of lesson 03** is $q W^\top k^\top$ with a learned $W$. Here $q_i \cdot k_j = x_i\, W_Q W_K^\top x_j^\top$, so
+# $W^\top = W_Q W_K^\top$, of rank at most $d_k$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 linear = nn.Linear(d, d_k, bias=False)
@@ -273,7 +273,7 @@ print(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without scaling, the weights concentrate on one key as $d_k$ grows. Every gradient of $W_Q$ and $W_K$ passes through the Jacobian of the
-# softmax, which first grows (a choice between two keys is steep) and then vanishes. Here $d_k$ is the dimension of *queries and keys*, not of
+# softmax, which first grows (a choice between two keys is steep) and then vanishes for most queries (the figure shows the median). Here $d_k$ is the dimension of *queries and keys*, not of
 # embeddings.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -583,7 +583,7 @@ curves = {
 }
 show(
     pictures.extrapolation(
-        lengths, curves, 16, "Beyond the training length no kind keeps its accuracy", chance=50
+        lengths, curves, 16, "Beyond the training length every kind loses accuracy", chance=50
     ),
     alt="Accuracy on the order task against length for models trained up to length 16: all fall beyond 16; learned positions end there.",
 )
@@ -596,7 +596,7 @@ Table(
         (
             names[kind],
             *(
-                "impossible" if row.isnan().any() else f"{100 * row.median():.0f} %"
+                "impossible" if row.isnan().any() else f"{100 * row.median():.1f} %"
                 for row in by_kind[kind]["by_shift"]
             ),
         )
@@ -606,8 +606,8 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Sinusoids exist for every position, but the model saw only 16. (0 %: every answer is reversed.) Rotary scores do not change under
-# a shift, but accuracy falls with more tokens. Here the causal mask extrapolates best, but this is one task and a short training run.
+# Sinusoids exist for every position, but the model saw only 16. (Near 0 %: almost every answer is reversed.) Rotary scores do not change under
+# a shift, but accuracy falls with more tokens. Here the causal mask has the best median, but one of its three seeds falls to chance.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two different tests: more tokens (the figure) and the same number of tokens at other positions (the table). Rotary passes the second exactly.
@@ -981,7 +981,7 @@ attention_view(attend_to_text, text=window, title="What the language model atten
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compared with n-gram models
 #
-# An **n-gram model** counts how often each character follows the $n - 1$ characters before it.
+# An **n-gram model** counts how often each character follows the $n - 1$ characters before it; ours are interpolated with the lower orders.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 ngrams = {"trigram model": 3, "bigram model": 2, "unigram model": 1}

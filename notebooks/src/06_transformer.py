@@ -43,7 +43,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from utils.build.results import ranged, stored
 from utils.data.tokens import BOS_ID, EOS_ID, collate, join
-from utils.exercises import board, exercise, lesson, quiz
+from utils.exercises import badges, board, exercise, lesson, quiz
 from utils.models import decoding, layers, transformer
 from utils.models.attention import MultiHeadAttention, attention, causal_mask
 from utils.models.layers import Embedding, FeedForward, TransformerEncoder
@@ -54,7 +54,7 @@ from utils.plots import show
 from utils.plots.text import digits
 from utils.training import attention_roles, metrics, own_sentence, translation
 from utils.training import transformer as training
-from utils.widgets import attention_view, beam_tree, decoding_view
+from utils.widgets import attention_view, beam_tree, open_transformer
 
 torch.manual_seed(6)
 torch.set_num_threads(1)
@@ -130,6 +130,16 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Point at the orange arrow: it is all that the decoder knows of the source.
+
+# %% [markdown]
+# **A trained one, open.** Click a block to see its matrices. Which source tokens do *ne* and *pas* attend to? Cut such a link.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+open_transformer()
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Step through *the old king does not see the black horse*. In the decoder's self-attention the hatched triangle is the causal mask. Then without positions:
+# the room predicts what breaks.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Worked example: a decoder by hand
@@ -761,6 +771,12 @@ for pair, row in zip(pairs.test, greedy_ids.tolist(), strict=False):
     print(join(pair.english, "english"))
     print("   ", join(words, "french"), "(correct)" if tuple(words) == pair.french else "(wrong)")
 
+# %% [markdown]
+# Your model, open. A badge names the exercise behind a block.
+
+# %% tags=["hide-input"]
+open_transformer(translator, english, french, badges(), title="Your Transformer, open")
+
 # %% slideshow={"slide_type": "subslide"}
 quiz("6.f")
 
@@ -1016,27 +1032,13 @@ assert not all(step[0]["best"] for step in tree.tree())  # it did not always lea
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · What it learned
 #
-# Step through a translation: the candidate tokens, and the cross-attention of every layer and head.
-
-# %% [markdown]
-# Type your own.
-
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-head = library_translator.alignment_head  # the best on validation pairs
-aligning = {"layer": head.layer, "head": pictures.MEAN if head.head is None else head.head}
-decoding_view(
-    lambda text: own_sentence.decoding_steps(library_translator, text),
-    "the old king who sees the black dogs does not sleep",
-    step=8,
-    **aligning,
-)
-
-# %% [markdown]
 # ### Cross-attention and the gold alignment
 #
 # Select a head: do its cross-attention weights recover the gold links?
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+head = library_translator.alignment_head  # the best on validation pairs
+aligning = {"layer": head.layer, "head": pictures.MEAN if head.head is None else head.head}
 examples = {
     join(pair.english, "english"): pair for pair in pairs.test if 7 <= len(pair.english) <= 9
 }
@@ -1062,7 +1064,7 @@ attention_view(
 )
 
 # %% [markdown]
-# The **alignment head** has the lowest error rate on validation pairs (the mean over a layer competes too). It is evaluated on test pairs.
+# The **alignment head** has the lowest error rate on validation pairs. It is evaluated on test pairs.
 
 # %%
 errors = 100 * result["alignment_head"]["errors"]
@@ -1117,7 +1119,7 @@ print(f"  uniform attention:               {100 * on_not['uniform']:5.1f} %")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Agreement at a distance
 #
-# A French adjective agrees with its noun, even with other nouns (**attractors**) in between. Which of the three attentions retrieves the noun? Guess first.
+# A French adjective agrees with its noun, even with other nouns (**attractors**) in between. Which of the three attentions retrieves the noun?
 
 # %%
 roles = attention_roles.agreement_heads(library_translator, translation.TRAINING_PAIRS, count=150)

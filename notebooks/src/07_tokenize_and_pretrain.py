@@ -201,7 +201,7 @@ for word in ("lowest", "newer", "slow"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### WordPiece
 #
-# **WordPiece** ([Wu et al., 2016](../docs/references.md#wu2016)), the tokenizer of BERT, compares how often two tokens occur together with chance:
+# **WordPiece** ([Wu et al., 2016](../docs/references.md#wu2016)), here in BERT's form, compares how often two tokens occur together with chance:
 #
 # $$\text{score}(a, b) = \frac{\text{count}(ab)}{\text{count}(a) \, \text{count}(b)}$$
 #
@@ -459,7 +459,7 @@ quiz("7.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loss that is too good
 #
-# We train both models for 250 steps to predict the next token of a random sequence of ten symbols. Nothing can be learned there: the best loss is $\ln10$, a uniform guess, unless the model sees the answer.
+# We train both models for 250 steps to predict the next token of random sequences over ten symbols. Nothing can be learned there: the best loss is $\ln10$, a uniform guess, unless the model sees the answer.
 
 # %% slideshow={"slide_type": "-"}
 leak = pretraining.leakage_losses()
@@ -555,7 +555,7 @@ show(
         },
         "Relative to its unigram model, the causal LM falls furthest",
     ),
-    alt="Training loss of the three objectives minus the loss of their unigram models, against the step; the causal model ends lowest.",
+    alt="Training loss of the three objectives minus the held-out loss of their unigram models, against the step; the causal model ends lowest.",
 )
 
 # %% slideshow={"slide_type": "subslide"}
@@ -570,8 +570,9 @@ bigram = math.exp(trained["causal"]["ngrams"][2])
 print(f"bigram model, next token: {bigram:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Compare each model with its own unigram model: the three predict different tokens. The causal model has a target at every token, one reason why it learns
-# fastest. It is level with a **bigram model**, which predicts from the previous token alone. After more steps (stored; median and range of three seeds) it
+# Compare each model with its own unigram model: the three predict different tokens. The causal model has a target at every token, probably one reason why it learns
+# fastest. (The span model alone does not start from the unigram probabilities.) This seed is level with a **bigram model**, which predicts from the previous
+# token, interpolated with the unigram model. After more steps (stored; median and range of three seeds) it
 # is well below the bigram model:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -632,8 +633,8 @@ print("span:", corrupted.replace("[SENTINEL0]", f"[{span}]"))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fill in the mask
 #
-# A wider model was trained for many more steps and stored in `data/encoder`. Its parameters go into your `MaskedLM`. (Not a controlled comparison: width and
-# steps both differ.)
+# A wider model was trained for many more steps and stored in `data/encoder`. Its parameters go into your `MaskedLM`. (Not a controlled comparison: width,
+# steps and learning rate differ.)
 
 # %% slideshow={"slide_type": "-"}
 encoder = stored_encoder()
@@ -803,14 +804,15 @@ for language, (sentence, spans) in unpaired.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Equal fine-tuning
 #
-# Pretrained or from scratch, the model is trained for 2,000 steps on the same pairs. Pretraining takes 4,000 steps more. For a fair comparison we also train
+# Pretrained or from scratch, the model is trained for 2,000 steps on the same pairs. Pretraining takes 4,000 steps more. For equal numbers of steps we also train
 # from scratch for 6,000 steps, with 300 and 1,000 pairs. Guess the exact match with 100, 300, 1,000 and 10,000 pairs.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 few_pairs = stored("few_pairs")
 show(
     pictures.exact_against_pairs(
-        few_pairs.result["rows"], "Pretraining helps most with 300 pairs, hardly with 100 or 10,000"
+        few_pairs.result["rows"],
+        "Pretraining raises exact match most with 300 pairs, hardly with 100 or 10,000",
     ),
     alt="Exact match against the number of training pairs on a logarithmic axis, from scratch and pretrained: both near 0 with 100 pairs, pretrained far "
     "higher with 300 and 1,000, both high with 10,000. A dashed line shows how many test sentences contain only words of the training pairs.",
@@ -842,9 +844,9 @@ few_pairs.table(
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - **It helps when pairs are few.** With 300 pairs every pretrained seed is far above every seed from scratch, also after 6,000 steps.
-# - **Part of the gain is training time.** With 1,000 pairs the pretrained model is ahead after 2,000 steps; from scratch, 6,000 steps reach the same level.
+# - **The gain is partly training time:** with 1,000 pairs the pretrained model is ahead after 2,000 steps; from scratch, 6,000 steps reach the same level.
 # - **It does not replace pairs.** With 100 pairs both fail, although most test sentences contain only words of the training pairs. No unpaired sentence shows which
-#   English word belongs to which French one, and 100 pairs show it too rarely. BLEU rises, but hardly a sentence is correct to the last word.
+#   English word belongs to which French one, and 100 pairs probably show it too rarely. BLEU rises, but hardly a sentence is correct to the last word.
 # - **With enough pairs the gain is small:** one or two points with 10,000.
 #
 # Real translation shows the same pattern: mBART, pretrained by denoising ([Liu et al., 2020b](../docs/references.md#liu2020b)), gained up to 12 BLEU points with few
@@ -875,7 +877,7 @@ assert few_pairs.result["unpaired"] == 20_000 and few_pairs.result["seeds"] == 3
 #
 # - BPE merges frequent pairs into subword tokens: almost no word is OOV, and sequences stay short.
 # - Three objectives over the same blocks: masked tokens (both directions, BERT), the next token (causal mask, GPT), corrupted spans (encoder and decoder, T5).
-# - A loss that is too good to be true shows that the model sees the answer.
+# - A loss that is too good to be true is a sign that the model sees the answer.
 # - Perplexity, $e$ to the mean cross-entropy, is per token. Compare tokenizers by bits per character.
 # - Temperature, top-k and top-p change the distribution, not the model.
 # - Pretraining on unpaired text helps the translator when pairs are few. It does not replace them, and longer training makes up for part of it.

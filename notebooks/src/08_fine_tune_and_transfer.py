@@ -73,7 +73,7 @@ show(
     pictures.accuracy_against_labels(
         label_axis,
         accuracy_of,
-        "With few labels, pretraining is worth more than four times as many labels",
+        "Four labels after pretraining are worth more than sixteen from scratch",
         marks={"majority class": few.result["majority"]},
         only=("from scratch", "full fine-tuning"),
     ),
@@ -82,7 +82,7 @@ show(
 print(few.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With four labels per class pretraining more than doubles the accuracy. Four labels are then worth more than sixteen from scratch.
+# With four labels per class pretraining more than doubles the mean accuracy. Four labels are then worth more than sixteen from scratch.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Compare with the number on the board: 14 classes times four labels is an hour of work.
@@ -91,7 +91,7 @@ print(few.label)
 # ### An honest split
 #
 # The figure is about *new modules*: all docstrings of a module are on one side of the split, and test modules are not in the pretraining text either. What would
-# a random split report for a **bag of words**, a logistic regression on which words occur?
+# a random split report for a **bag of words**, a logistic regression on (idf-weighted) words?
 
 # %% slideshow={"slide_type": "-"}
 setting = fine_tuning.load_setting("families")
@@ -540,10 +540,10 @@ show(
     pictures.interpolation_curves(
         fractions,
         test_loss,
-        "Test loss falls from the pretrained initialization and rises from scratch",
+        "Test loss falls far from the pretrained initialization and rises from scratch",
         ylabel="loss on new modules in nats",
     ),
-    alt="Test loss at eleven points of the line from start to end: it falls from the pretrained initialization and rises from the random one.",
+    alt="Test loss at eleven points of the line from start to end: from the pretrained initialization it falls until 0.8 of the way, from the random one it rises in the second half.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -774,8 +774,8 @@ for name in ("kinds", "families"):
 # ## 5 · A published encoder
 #
 # all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384, twelve heads, GELU
-# ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). It was **distilled**, trained to imitate a larger model ([Wang et al., 2020b](../docs/references.md#wang2020b)), then
-# trained **contrastively**: texts that belong together get similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05,
+# ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). A model of twelve layers was **distilled**, trained to imitate a larger one ([Wang et al., 2020b](../docs/references.md#wang2020b)); every second layer of it was
+# kept and trained **contrastively**: texts that belong together get similar sentence embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05,
 # so its weights fit into our `EncoderModel`. New are its WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)), which adds [CLS] in front and [SEP] at the end, and
 # a mapping of names:
 
@@ -872,7 +872,7 @@ if minilm:
     )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In layer 1 the noun *watch* attends most, after [CLS], to *gold*, the verb to *television* and *they*. For nouns the margin grows in every layer,
+# In layer 1 of these two sentences the noun *watch* attends most, after [CLS], to *gold*, the verb to *television* and *they*. For nouns the margin grows in every layer,
 # and from layer 3 on every two nouns are more similar than any noun and verb. For verbs it stops growing at layer 3, and some pairs still overlap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1026,7 +1026,7 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
 #
-# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* (positive) or *rotten* (negative), split by film. First a quick run:
+# Snippets of film reviews, mostly single sentences (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* (positive) or *rotten* (negative), split by film. First a quick run:
 
 # %%
 reviews_folder = fetch_or_say(REVIEWS)
@@ -1051,12 +1051,12 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With 600 sentences the linear probe beats the bag of words, with all of them it does not: frozen features pay where labels are few. Fine-tuning adds six points by LoRA, eight in full, and wins with all labels too.
+# With 600 sentences the linear probe beats the bag of words, with all of them it does not: frozen features pay where labels are few. With all labels fine-tuning adds six points by LoRA, eight in full, and wins.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Back to the docstrings
 #
-# A linear probe on MiniLM's **sentence embeddings** (mean-pooled last layer, scaled to norm one) next to the course's own encoder, with the same draws of labels:
+# A linear probe on MiniLM's **sentence embeddings** (mean-pooled last layer, scaled to norm one; of a pair $u, v$ the features $u$, $v$, $|u-v|$, $u\odot v$) next to the course's own encoder, with the same draws of labels:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 published = stored("published_tasks")
@@ -1125,7 +1125,7 @@ assert probe_of["word order"]["mean"][3] < means["word order"][full]
 # - Pretraining pays most where labels are few. Compare with a bag of words, always, and split by what will be new in use.
 # - Linear probe, LoRA, full fine-tuning: a trade-off between cost, accuracy and catastrophic forgetting.
 # - Check a claim with a second optimizer, several seeds, and one axis at a time.
-# - Contextual embeddings separate the senses of a word. A large attention weight can be a sink.
+# - Contextual embeddings separate the senses of *watch*. A large attention weight can be a sink.
 #
 # **Open question.** Every model here is small and every text short. What does attention cost as they grow, and what is gained? [Lesson 09](09_cost_and_scale.ipynb).
 

@@ -145,12 +145,12 @@ print(f"output {output / total:.2f}, softmax over all scores {scores.softmax(0) 
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### Longer sequences
 #
-# Stored, on a quiet machine, with $w=32$, $g=4$, $r=16$ and $k=64$, which section 2 explains. Fused memory is a fixed buffer plus a linear part, so its exponent is below 1.
+# Stored, on a quiet machine, with $w=32$, $g=4$, $r=16$ and $k=64$, which section 2 explains. From 1,024 tokens on fused memory is a fixed buffer plus a linear part, so its exponent is below 1.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 quiet = stored("length_costs")
 forward = {row["kind"]: row for row in quiet.result["rows"] if not row["backward"]}
-names = ("kind", "multiplications", "exponent of time", "of memory", "ms at 4096")
+names = ("kind", "multiplications (allowed pairs)", "exponent of time", "of memory", "ms at 4096")
 quiet.table(
     names,
     [
@@ -374,7 +374,7 @@ explore(
 # ### What is lost?
 #
 # **Associative recall**: 8 of 96 positions introduce a symbol with its number, such as *b = 3*; each of the others asks for the number of one symbol, *b?*. There are eight numbers, so
-# guessing gets 12.5 %. The answer may stand far away, before or after. Two layers, windows of 8, 150 steps:
+# a blind guess gets 12.5 %; the most frequent number of the sequence is right more often. The answer may stand far away, before or after. Two layers, windows of 8, 150 steps:
 
 # %%
 recall = {kind: costs.train_recall(kind) for kind in costs.LESSON_KINDS}
@@ -383,6 +383,7 @@ print(" " * 35, *(f"{band:6d}" for band in costs.BANDS))
 for kind, row in recall.items():
     print(f"{kind:25s} {100 * row['accuracy']:8.0f}", end="  ")
     print(*(f"{100 * accuracy:6.0f}" for accuracy in row["by_distance"]))
+print(f"{'most frequent number':25s} {100 * costs.most_frequent_accuracy():8.0f}")
 
 # %% [markdown]
 # All kinds, four times as many steps, median of three seeds:
@@ -420,7 +421,7 @@ long_range.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Beyond two windows, the **receptive field** of two layers, local attention is at chance: the answer cannot arrive. Up to 16 positions away it finds half. Four layers could reach 32 positions but
+# Beyond two windows, the **receptive field** of two layers, local attention is at chance: the answer cannot arrive. From 9 to 16 positions away it finds half. The recurrence does no better than the most frequent number. Four layers could reach 32 positions but
 # hardly learn to. Global tokens and random keys carry answers over any distance, not perfectly. In the table, a Linformer with $k=16$ projected keys (its *rank*) gets about half;
 # with $k=100$, as many as positions and global tokens, it gets all and saves nothing.
 
@@ -517,8 +518,8 @@ print(f"relative error {abs(predicted - measured_loss) / measured_loss:.1%}, one
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Irreducible loss
 #
-# The stored runs train the whole family six times as long, with three seeds (two for text and compute), and a larger model that no fit includes. The line may level off, since
-# text cannot be predicted perfectly:
+# The stored runs train longer (the sweep over parameters six times as long), with three seeds (two for text and compute), and a larger model that no fit includes. The line may level
+# off, since text cannot be predicted perfectly and the number of training tokens is fixed:
 #
 # $$y=c+a\,x^{-b}$$
 #
@@ -591,7 +592,7 @@ for name, run in runs.items():
 scale.table(("power law in", "held-out run", "predicted (95 %)", "measured", "error"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With an irreducible loss the held-out runs are predicted within 1 %, which is still as much as the predicted gain of the larger model. The straight line is 4 % (compute: 7 %) too low, its interval two
+# With an irreducible loss the held-out runs are predicted within 1 %, which is still more than the predicted gain of the larger model. (Compute: fitted to the best run of each budget, and tested on the better of two.) The straight line is 4 % (compute: 7 %) too low, its interval two
 # to six times as wide. Parameters alone approach a limit; longer training (here, repeating the text) passes it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -764,7 +765,7 @@ table.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The other four stay within 0.01 nats of the base on average. In T5 most of many changes did not
 # help either; gated feed-forward networks and RMSNorm did ([Narang et al., 2021](../docs/references.md#narang2021)). Post-norm often fails with ten layers or more
-# ([Takase et al., 2022](../docs/references.md#takase2022)). RMSNorm is chosen for speed: 7 to 64 % less running time (Zhang and Sennrich).
+# ([Takase et al., 2022](../docs/references.md#takase2022)). RMSNorm is chosen for speed: 7 to 64 % less running time, depending on the model (Zhang and Sennrich).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Vote on each change before the figure. RMSNorm is better in all three seeds, by 0.004 nats: a real difference can be too small to matter.
@@ -846,7 +847,7 @@ print("equal to the library's layer, which copies no keys:", same)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The published weights
 #
-# One file, 4 bits for most parameters. A table of names maps its tensors to the course's blocks.
+# One file, about 5 bits for most parameters. A table of names maps its tensors to the course's blocks.
 
 # %% slideshow={"slide_type": "-"}
 smol = None
@@ -1025,8 +1026,8 @@ print(few_shot.label)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Without examples nothing is correct: the task is unknown. Sixteen examples raise each known task above 80 % on average; the wide bands show how much the prompt matters. A
-# mapping that no text has taught reaches 62 % on average (33 to 92), barely above a coin toss. In the same format, shuffled answers do no harm for capitals, as
-# [Min et al. (2022)](../docs/references.md#min2022) found for classification, but ruin opposites and plurals. So examples help most where the task is
+# mapping of arbitrary labels reaches 62 % on average (33 to 92), little above a coin toss. In the same format, shuffled answers do no harm for capitals, much as
+# [Min et al. (2022)](../docs/references.md#min2022) found for classification and multiple choice, but ruin opposites and plurals. So examples help most where the task is
 # known, and their answers may matter too.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1177,7 +1178,7 @@ show(
 
 # %% [markdown]
 # **Exercise 9.9** (optional). Worker $k$ has gradient $g_k$ of its *mean* loss over $c_k$ tokens. Return the gradient of the mean loss over all tokens,
-# $\sum_kc_kg_k/\sum_kc_k$. Gradients have any shape; $c_k$ may be 0.
+# $\sum_kc_kg_k/\sum_kc_k$. Gradients have any shape; $c_k$ may be 0 ($g_k$ then counts nothing).
 
 
 # %% tags=["nbval-check-output"]
@@ -1243,9 +1244,9 @@ if compared:
 #
 # - Attention scores $n^2$ pairs. A fused kernel (FlashAttention) saves the memory, not the square.
 # - A mask saves nothing; blocks do. Local attention is blind beyond its receptive field; global tokens and random keys are not.
-# - Loss falls as a power law in parameters, text and compute, down to an irreducible loss. A prediction needs an error bar.
+# - Loss falls as a power law in parameters, text and compute, above a limit. A prediction needs an error bar.
 # - Of seven modifications three exceeded the range of the base's seeds: rotary positions, untied embeddings, SwiGLU.
-# - SmolLM2 is the decoder-only Transformer of this course with five changes: pre-norm, rotary positions, RMSNorm, SwiGLU and grouped-query attention (and no biases).
+# - SmolLM2 is a decoder-only Transformer with five changes to that of 2017: pre-norm, rotary positions, RMSNorm, SwiGLU and grouped-query attention (and no biases).
 # - A chat template turns completion into conversation. Examples in the prompt help most with a known task, without training.
 #
 # **Open question.** What should such models be asked to do, and how do we know that they did it? The map of the course:

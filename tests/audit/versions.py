@@ -1,7 +1,7 @@
-"""Other versions: every Python that the course allows, and the oldest and newest packages that pyproject.toml allows.
+"""Other versions: every Python that the course allows, the oldest, locked and newest torch, and the oldest and newest packages.
 
-Each gets an environment of its own in a temporary folder, which goes away afterwards. torch is only installed in its CPU build;
-where a package index has none for a Python, what needs no torch is tried there.
+Each gets an environment of its own in a temporary folder, which goes away afterwards. Under each Python and torch run all
+notebooks and all tests but those in a browser. pip may choose a CUDA build of torch, of about 5 GB, which runs on the CPU too.
 """
 
 import os
@@ -14,12 +14,16 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from utils.build.bootstrap import GROUPS, locked_torch
 from utils.paths import ROOT
 
-PATIENCE = 1800
-PYTHONS = ("3.11", "3.12", "3.13")
+PATIENCE = 4 * 3600
+LOCKED, FLOOR, NEWEST = "locked", "floor", "newest"
+ENVIRONMENTS = (("3.11", FLOOR), ("3.11", NEWEST), ("3.12", LOCKED), ("3.13", LOCKED))
 TOO_OLD = ("2.7", "3.6", "3.8", "3.9", "3.10")
-NO_TORCH = ("test_progress", "test_downloads", "test_lock", "test_stories")
+PARTS = {"all notebooks": ["notebooks"], "all tests but those in a browser": ["tests", "--ignore=tests/browser"]}
+# Time limits of cells are for a quiet machine.
+SETTINGS = ("-q", "-p", "no:cacheprovider", "--nbval-cell-timeout=3600")
 FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_cache")
 WIDGETS = ("test_widgets", "test_pictures", "test_quiz_and_board", "test_gguf", "test_slides")
 LESSON = "notebooks/01_softmax_attention.ipynb"
@@ -57,8 +61,8 @@ def environment(python: str, folder: Path) -> tuple[str, list[str]]:
 
 
 def pytest_row(what: str, python: str, tests: list[str], folder: Path) -> dict:
-    done = called([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], HOME=str(folder))
-    return row(what, done, "passed")
+    done = called([python, "-m", "pytest", *SETTINGS, *tests], HOME=str(folder))
+    return row(what, done, "passed") | {"said": done.stdout.strip().splitlines()[-1]}
 
 
 # --- Pythons ----------------------------------------------------------------------------------------------------
@@ -69,25 +73,36 @@ def too_old_rows() -> list[dict]:
     for version in TOO_OLD:
         if python := interpreter(version):
             # No other Python in sight: with one, it would continue under that.
-            done = called([python, "utils/build/bootstrap.py"], PATH="")
+            done = called([python, "-m", "utils", "lab"], PATH="")
             said = done.stdout.strip()
             ok = done.returncode == 1 and said.startswith("The course needs Python 3.11 or newer") and "\n" not in said
             rows.append({"what": f"make lab with Python {version}", "ok": ok, "said": said[-300:]})
     return rows
 
 
-def python_rows(version: str, folder: Path) -> list[dict]:
+def torch_wanted(which: str) -> str:
+    """What pip is asked for."""
+    floor = next(requirement for requirement in requirements() if requirement.name == "torch")
+    return {LOCKED: locked_torch(), FLOOR: str(floor).replace(">=", "=="), NEWEST: "torch"}[which]
+
+
+def python_rows(version: str, which: str, folder: Path) -> list[dict]:
+    what = f"Python {version} with the {which} torch"
     if (python := interpreter(version)) is None:
-        return [{"what": f"Python {version}", "ok": True, "said": "not on this machine: not tried"}]
-    own, pip = environment(python, folder / version)
-    locked = called([*pip, "--require-hashes", "--no-deps", "-r", "requirements.lock"])
-    rows = [row(f"requirements.lock with Python {version}", locked)]
-    if locked.returncode == 0:
-        with_torch = called([*pip, "--no-deps", f"{torch_pin()}+cpu"]).returncode == 0
-        tests = [f"tests/{name}.py" for name in (NO_TORCH + FEW if with_torch else NO_TORCH)]
-        what = f"{len(tests)} files of tests with Python {version}{'' if with_torch else ', without torch'}"
-        rows.append(pytest_row(what, own, tests, folder))
-    shutil.rmtree(folder / version, ignore_errors=True)
+        return [{"what": what, "ok": True, "said": "not on this machine: not tried"}]
+    own, pip = environment(python, folder / what)
+    for arguments in (
+        ["--require-hashes", "--no-deps", "-r", "requirements.lock"],
+        [torch_wanted(which)],
+        ["--no-deps", "--no-build-isolation", "-e", "."],
+    ):
+        installed = called([*pip, *arguments])
+        if installed.returncode != 0:
+            return [row(f"{what} can be installed", installed)]
+    ask = "import platform, torch; print(platform.python_version(), torch.__version__)"
+    exact = dict(zip(("python", "torch"), called([own, "-c", ask]).stdout.split()[-2:], strict=True))
+    rows = [pytest_row(part, own, tests, folder) | exact for part, tests in PARTS.items()]
+    shutil.rmtree(folder / what, ignore_errors=True)
     return rows
 
 
@@ -96,30 +111,22 @@ def python_rows(version: str, folder: Path) -> list[dict]:
 
 def requirements() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [Requirement(line) for line in project["dependencies"] + project["optional-dependencies"]["test"]]
-
-
-def torch_pin() -> str:
-    (torch,) = [str(requirement) for requirement in requirements() if requirement.name == "torch"]
-    return torch
+    groups = project["optional-dependencies"].values()
+    return [Requirement(line) for lines in (project["dependencies"], *groups) for line in lines]
 
 
 def oldest() -> list[str]:
-    """Each direct dependency in the oldest version that pyproject.toml allows."""
-    lowest = {
-        r.name: [bound.version for bound in r.specifier if bound.operator in (">=", "==")] for r in requirements()
-    }
-    return [f"{name}=={low}" for name, (low,) in lowest.items()]
+    """Each direct dependency but torch in the oldest version that pyproject.toml allows."""
+    lowest = {r.name: [bound.version for bound in r.specifier if bound.operator == ">="] for r in requirements()}
+    return [f"{name}=={low}" for name, (low,) in lowest.items() if name != "torch"] + [locked_torch()]
 
 
 def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
-    own, pip = environment(interpreter(PYTHONS[0]), folder / what)
-    fixed, course = folder / f"{what}.txt", folder / f"{what} course"
+    own, pip = environment(interpreter(ENVIRONMENTS[0][0]), folder / what)
+    fixed = folder / f"{what}.txt"
     fixed.write_text("\n".join(pins), encoding="utf-8")
-    shutil.copytree(ROOT / "utils", course / "utils")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
-        shutil.copy(ROOT / name, course / name)
-    installed = called([*pip, "-c", str(fixed), f"{course}[test]"])
+    called([*pip, "-c", str(fixed), "torch"])
+    installed = called([*pip, "-c", str(fixed), "-e", "." + GROUPS["test"]])
     rows = [row(f"the {what} packages can be installed", installed)]
     if installed.returncode == 0:
         tests = [f"tests/{name}.py" for name in FEW + WIDGETS]
@@ -135,5 +142,7 @@ def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
 def run() -> list[dict]:
     with tempfile.TemporaryDirectory(prefix="course-audit-") as name:
         folder = Path(name)
-        rows = too_old_rows() + [row for version in PYTHONS for row in python_rows(version, folder)]
-        return rows + package_rows("oldest", oldest(), folder) + package_rows("newest", [torch_pin()], folder)
+        rows = too_old_rows()
+        for version, which in ENVIRONMENTS:
+            rows += python_rows(version, which, folder)
+        return rows + package_rows("oldest", oldest(), folder) + package_rows("newest", [locked_torch()], folder)

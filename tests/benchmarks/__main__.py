@@ -28,6 +28,7 @@ from tests.benchmarks import (
     heads,
     in_context,
     memory,
+    open_transformer_speed,
     peak,
     pretraining,
     real_tasks,
@@ -48,7 +49,7 @@ from utils.paths import ROOT
 MODULES = (
     *(attention, regression, memory, translation, translation_speed, self_attention, heads, story_encoder),
     *(encoder_speed, transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed),
-    *(costs, scaling, smollm2_speed, in_context, widget_speed),
+    *(costs, scaling, smollm2_speed, in_context, widget_speed, open_transformer_speed),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

@@ -315,9 +315,9 @@ def show_real(result: dict) -> Shown:
     )
     return Shown(
         "Memory networks on the published bAbI files",
-        f"{result['what']}. Measured by `{result['command']}`. Beside it, published figures for the same files: Sukhbaatar et al. 2015, Table 1, three hops, with a bag of "
+        f"{result['what']}. Measured by `{result['command']}`. Beside it, published figures: Sukhbaatar et al. 2015, Table 1, three hops, with a bag of "
         "words, with position encoding, and trained on all tasks jointly; the authors' code run again with position encoding, linear start and random noise "
-        "(vinhkhuc/MemN2N-babi-python). The paper keeps the best of ten runs by training error; the course reports the median.",
+        "(vinhkhuc/MemN2N-babi-python). The paper keeps the best of ten runs by training error, on an earlier version of the files; the course reports the median.",
         ("task", "seeds", "this course", *PUBLISHED),
         [*rows, ("mean", "", result["mean"], *means)],
     )

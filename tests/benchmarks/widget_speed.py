@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
 from tests.browser.examples import open_examples
 from tests.browser.lab import Lab
-from tests.browser.operate import KIND, WIDGETS
+from tests.browser.operate import WIDGETS
 from utils.build.browser import browser
 from utils.widgets import registry
 from utils.widgets.base import page_html, page_script, page_style
@@ -60,7 +60,7 @@ def widget_speed(rounds: int = ROUNDS, seconds: float = 2.0) -> list[dict]:
     widgets = [module.example() for module in registry.MODULES]
     with browser() as running, tempfile.TemporaryDirectory() as folder:
         in_page = _in_page(running, widgets, rounds, seconds)
-        with_kernel = _with_kernel(running, Path(folder), rounds)
+        with_kernel = _with_kernel(running, Path(folder), widgets, rounds)
     return [
         {"widget": widget.script, "kernel": with_kernel[widget.script], **in_page[widget.script]} for widget in widgets
     ]
@@ -84,14 +84,14 @@ def _in_page(running, widgets, rounds, seconds):
     return rows
 
 
-def _with_kernel(running, folder, rounds):
+def _with_kernel(running, folder, widgets, rounds):
     rows = {}
     with Lab(folder) as lab:
         notebook = open_examples(lab, running)
-        for root in notebook.page.locator(WIDGETS).all():
+        for widget, root in zip(widgets, notebook.page.locator(WIDGETS).all(), strict=True):
             asks = root.evaluate(ANSWERED, 0) is not None  # else this control belongs to the view
             answered = [root.evaluate(ANSWERED, number) for number in range(1, rounds) if asks]
-            rows[root.evaluate(KIND)] = round(statistics.median(answered), 1) if answered else None
+            rows[widget.script] = round(statistics.median(answered), 1) if answered else None
         notebook.close()
     return rows
 

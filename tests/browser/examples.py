@@ -27,19 +27,19 @@ def open_examples(lab: Lab, running: Browser, width: int = 1280) -> Notebook:
     return notebook
 
 
-def wait_for_all(notebook: Notebook):
+def wait_for_all(notebook: Notebook, widgets: int = len(NAMES)):
     drawn = notebook.page.locator(f"{WIDGETS}[data-count]")
-    until(drawn.count, lambda count: count == len(NAMES), "not every widget is drawn")
+    until(drawn.count, lambda count: count == widgets, "not every widget is drawn")
 
 
-def reopen(notebook: Notebook):
+def reopen(notebook: Notebook, widgets: int = len(NAMES)):
     """Save the notebook, stop its kernel, and load the page again."""
     notebook.page.evaluate(
         f"async () => {{ await {CURRENT}.context.save(); await {CURRENT}.sessionContext.shutdown(); }}"
     )
     notebook.page.reload()
     notebook.page.wait_for_selector(".jp-Notebook .jp-Cell")
-    wait_for_all(notebook)
+    wait_for_all(notebook, widgets)
 
 
 def restart(notebook: Notebook):

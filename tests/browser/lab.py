@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from utils.build.lab import OPTIONS, START
+from utils.build.lab import OPTIONS, SERVER
 
 # Windowed notebooks keep only the visible cells in the page; here every output must be there to be seen.
 LAB_SETTINGS = {
@@ -104,7 +104,7 @@ class Lab:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         command = [
-            *(sys.executable, "-c", START, "--no-browser", "--allow-root"),
+            *(sys.executable, "-m", SERVER, "--no-browser", "--allow-root"),
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={urlsplit(self.address).port}",
             "--ServerApp.port_retries=0",

@@ -3,12 +3,13 @@
 import json
 import math
 
+import nbformat
 import pytest
 
 from tests.browser.contrast import unreadable
-from tests.browser.examples import NAMES, open_examples, reopen
+from tests.browser.examples import NAMES, open_examples, reopen, restart
 from tests.browser.lab import errors
-from tests.browser.operate import KIND, WIDGETS, Operated, look, operate, operate_widget
+from tests.browser.operate import KIND, WIDGETS, Operated, look, operate, operate_widget, until
 from tests.browser.reach import nameless, unreachable
 from utils.widgets import registry
 from utils.widgets.base import page_script, plain
@@ -100,6 +101,27 @@ def test_a_reopened_notebook_computes_in_the_page_or_says_what_to_do(reopened):
         operate_widget(done, widget, kind)
     assert done.problems == []
     assert reopened.page.evaluate(ICONS) == 0
+
+
+def test_saving_without_their_kernel_keeps_the_widgets(reopened):
+    """Once before any cell has run again, once after a restart."""
+    reopen(reopened)
+    reopened.run([0])
+    until(reopened.page.locator(f"{WIDGETS}[data-mode=kernel]").count, lambda live: live == 1, "no widget is live")
+    restart(reopened)
+    reopen(reopened)
+    assert all(look(widget)["mode"] in ("page", "frozen") for widget in reopened.page.locator(WIDGETS).all())
+
+
+def test_a_widget_that_was_not_saved_says_what_to_do(lab, chromium):
+    view = {"application/vnd.jupyter.widget-view+json": {"version_major": 2, "version_minor": 0, "model_id": "lost"}}
+    output = nbformat.v4.new_output("display_data", view | {"text/plain": "A plane."})
+    path = lab.folder / "lost.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", outputs=[output])]), path)
+    notebook = lab.open(chromium, lab.add(path))
+    shown = notebook.page.locator(".jp-OutputArea-output")
+    until(shown.inner_text, lambda text: text.strip() == FROZEN, "the reader meets something else")
+    notebook.close()
 
 
 # Last in the file, so that it has seen everything above.

@@ -117,7 +117,7 @@ def test_a_control_that_cannot_work_is_refused(given):
 def test_every_widget_has_its_script_its_style_and_words():
     names = [module.example().script for module in registry.MODULES]
     assert len(set(names)) == len(names)
-    scripts = {path.stem for path in STATIC.glob("*.js")} - {"core", "page"}
+    scripts = {path.stem for path in STATIC.glob("*.js")} - {"core", "page", "transformer"}
     assert scripts == set(names) == {path.stem for path in STATIC.glob("*.css")} - {"core"}
     for module in registry.MODULES:
         assert len(repr(module.example()).split()) >= 1

@@ -40,7 +40,8 @@ def test_the_alt_text_may_be_a_function_of_the_parameters():
         ((0, 6, 2, 4), [0, 2, 4, 6]),
         ((0.0, 0.3, 0.1, 0.1), [0.0, 0.1, 0.2, 0.3]),
         (log_range(0.01, 100, 1, steps=4), [0.01, 0.1, 1, 10, 100]),
-        (log_range(256, 262144, 4096, steps=2), [256, 8192, 262100]),  # four digits, as in the page
+        (log_range(256, 262144, 4096, steps=2), [256, 8192, 262144]),
+        (log_range(1, 1_000_000, 1, steps=4), [1, 31.62, 1000, 31623, 1_000_000]),
         (menu([16, 32, 64], start=64), [16, 32, 64]),
         (True, [False, True]),
         ("some text", None),

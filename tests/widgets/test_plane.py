@@ -22,15 +22,24 @@ def make(function):
 def test_a_step_along_the_negative_gradient_lowers_the_loss():
     widget = make(attend)
     for values in (None, [[0.5, 1.0], [-1.0, 0.0], [1.0, -1.5]]):
-        widget.set(**widget.data["start"] | {"values": values})
+        widget.set(**widget.data["start"] | {"values": values, "steps": 0})
         before = widget.answer
         for name, gradient in (("keys", before["key_gradients"]), ("values", before["value_gradients"])):
             if gradient is not None:
                 moved = torch.tensor(widget.inputs[name]) - 0.01 * torch.tensor(gradient)
-                assert (
-                    widget.respond(**{**widget.data["start"], "values": values, name: moved.tolist()})["loss"]
-                    < before["loss"]
-                )
+                assert widget.respond(**{**widget.inputs, name: moved.tolist()})["loss"] < before["loss"]
+
+
+def test_several_training_steps_are_what_single_steps_give():
+    widget = make(attend)
+    for values in (None, [[0.5, 1.0], [-1.0, 0.0], [1.0, -1.5]]):
+        inputs = widget.inputs | {"values": values}
+        path = widget.respond(**inputs | {"steps": 4})["path"]
+        for step in path:
+            (single,) = widget.respond(**inputs | {"steps": 1})["path"]
+            assert step["keys"] == single["keys"] and step["answer"]["loss"] == single["answer"]["loss"]
+            inputs |= {"keys": single["keys"], "values": single["values"]}
+        assert len(path) == 4 and path[-1]["answer"]["loss"] < path[0]["answer"]["loss"]
 
 
 def test_the_answer_is_the_one_of_the_function_even_if_it_is_wrong():

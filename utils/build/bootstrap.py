@@ -1,7 +1,8 @@
 """Create the environment in .venv, or report in one sentence why this is impossible.
 
-Runs on whatever Python the machine has, before anything is installed: standard library only, and syntax that an
-old Python can parse, so that it can report that it is too old.
+`python -m utils` and so `make` call it; `python utils/build/bootstrap.py [--test]` does nothing else. It runs on whatever
+Python the machine has, before anything is installed: standard library only, and syntax that an old Python can parse, so
+that it can report that it is too old.
 """
 
 import hashlib
@@ -15,10 +16,11 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, "course-ready")
-PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
+PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
 OLDEST, NEWEST_LOCKED = (3, 11), (3, 13)
 NEWER_NAMES = ("python3.13", "python3.12", "python3.11")
 NEEDED_GIB = 3
+GROUPS = {"lab": "[lab]", "test": "[lab,test,site,grading]"}  # of pyproject.toml, beside what notebooks import
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 
 
@@ -32,6 +34,13 @@ def say(sentence):
     sys.stdout.flush()
 
 
+def again():
+    """The arguments of a Python that starts this command once more."""
+    if os.path.basename(sys.argv[0]) == "__main__.py":  # python -m utils
+        return ["-m", "utils"] + sys.argv[1:]
+    return sys.argv
+
+
 def check_python():
     """Continue under a newer Python if this one is too old and a newer one is installed."""
     if sys.version_info[:2] >= OLDEST:
@@ -39,7 +48,7 @@ def check_python():
     for name in NEWER_NAMES:
         newer = shutil.which(name) if hasattr(shutil, "which") else None
         if newer:
-            os.execv(newer, [newer] + sys.argv)
+            os.execv(newer, [newer] + again())
     stop(
         "The course needs Python %d.%d or newer and this is %s: install a newer one, or name it with "
         "'make ... PYTHON=/path/to/python3'." % (OLDEST + (platform.python_version(),))
@@ -99,21 +108,51 @@ def verifies_hashes(level):
     return level == "test" and tested and os.environ.get("COURSE_LOCK") != "no"
 
 
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def locked_torch():
+    """torch stands in the lock file without hashes, as a comment: its builds differ between machines."""
+    return re.search(r"^# (torch==[\w.]+)$", read("requirements.lock"), re.MULTILINE).group(1)
+
+
+def has_torch():
+    """Whether the Python that runs this has a torch that pyproject.toml allows."""
+    from importlib import metadata
+
+    oldest = re.search(r'"torch>=([\d.]+)"', read("pyproject.toml")).group(1)
+    try:
+        numbers = re.match(r"[\d.]+", metadata.version("torch")).group()
+    except metadata.PackageNotFoundError:
+        return False
+    return [int(part) for part in numbers.split(".")] >= [int(part) for part in oldest.split(".")]
+
+
+def keeps_torch(level):
+    """A torch that this Python already has stays in use, except in the tests, which use the locked one."""
+    return level == "lab" and has_torch()
+
+
 def install(level):
     """Install the versions of requirements.lock, for the tests with their hashes.
 
-    torch is not in the lock file, because its builds differ between machines: pyproject.toml pins its version.
+    torch comes first: the range in pyproject.toml alone would choose its newest version.
     """
-    with open(os.path.join(ROOT, "requirements.lock"), encoding="utf-8") as file:
-        versions = re.findall(r"^[\w.-]+==[^\s;]+", file.read(), re.MULTILINE)
+    versions = re.findall(r"^[\w.-]+==[^\s;]+", read("requirements.lock"), re.MULTILINE)
     constraints = os.path.join(VENV, "constraints.txt")  # pip takes no hashes beside an editable install
     with open(constraints, "w", encoding="utf-8") as file:
         file.write("\n".join(versions) + "\n")
+    course = "." + GROUPS[level]
     if verifies_hashes(level):
         pip("--require-hashes", "--no-deps", "-r", "requirements.lock")
-        pip("-c", constraints, "--no-build-isolation", "-e", ".[test]")
+        pip("-c", constraints, locked_torch())
+        pip("-c", constraints, "--no-build-isolation", "-e", course)
     else:
-        pip("-c", constraints, "-e", ".[test]" if level == "test" else ".")
+        if not keeps_torch(level):
+            pip("-c", constraints, locked_torch())
+        pip("-c", constraints, "-e", course)
 
 
 def lock_folder():
@@ -136,7 +175,11 @@ def make_environment(level):
     held = lock_folder()
     if not is_ready(level):
         say("Creating the environment in .venv (once): about 1.5 GB, one to five minutes.")
-        if subprocess.call([sys.executable, "-m", "venv", "--clear", VENV], stdout=subprocess.DEVNULL) != 0:
+        command = [sys.executable, "-m", "venv", "--clear", VENV]
+        if keeps_torch(level):
+            say("It uses the torch that is installed beside %s." % sys.executable)
+            command.append("--system-site-packages")
+        if subprocess.call(command, stdout=subprocess.DEVNULL) != 0:
             stop(
                 "Python could not create a virtual environment in .venv: on Debian or Ubuntu, install python3-venv; "
                 "elsewhere, check that this folder is writable."
@@ -166,10 +209,13 @@ def ensure_programs():
             stop("apt-get could not install %s: install %s." % (package, instead))
 
 
-if __name__ == "__main__":
+def main(level):
     check_python()
     check_path()
-    for_tests = "--test" in sys.argv[1:]
-    make_environment("test" if for_tests else "lab")
-    if for_tests:
+    make_environment(level)
+    if level == "test":
         ensure_programs()
+
+
+if __name__ == "__main__":
+    main("test" if "--test" in sys.argv[1:] else "lab")

@@ -20,8 +20,10 @@ from utils.paths import ROOT
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
+STUDENTS = ROOT / "docs" / "students.md"
+VERSIONS = ROOT / "tests" / "audit" / "results" / "versions.json"
 ENCODER = ROOT / "data" / "encoder" / "README.md"
-DOCUMENTS = (README, LECTURERS, ENCODER, ROOT / "CITATION.cff")
+DOCUMENTS = (README, LECTURERS, STUDENTS, ENCODER, ROOT / "CITATION.cff")
 MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
 
 MEASURED = {
@@ -129,6 +131,18 @@ def wrong_answers() -> str:
     return "\n\n".join(parts)
 
 
+def systems() -> str:
+    """What ran under which Python and torch in the audit of versions."""
+    entry, tried = read_entry(VERSIONS), {}
+    for row in entry["rows"]:
+        if "torch" in row:
+            tried.setdefault((row["python"], row["torch"]), {})[row["what"]] = "passed" if row["ok"] else "failed"
+    parts = ("all notebooks", "all tests but those in a browser")
+    rows = [("Linux", *exact, *(tried[exact].get(part, "not run") for part in parts)) for exact in tried]
+    rows += [("macOS, Windows", "", "", *["untested here"] * len(parts))]
+    return Table(("system", "Python", "torch", *parts), rows).markdown()
+
+
 def encoder_facts() -> str:
     """The model card's figures, from the stored encoder and from the benchmark that fine-tunes it."""
     stored_facts = json.loads(ENCODER.with_name("encoder.json").read_text(encoding="utf-8"))
@@ -171,6 +185,7 @@ BLOCKS = {
     "lessons": lessons_table,
     "claims": claims,
     "wrong answers": wrong_answers,
+    "systems": systems,
     "encoder": encoder_facts,
     "project": project_facts,
 }

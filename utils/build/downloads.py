@@ -26,7 +26,7 @@ from utils import paths
 from utils.checks.live import show_live
 from utils.training.announce import announce
 
-BY_HAND = paths.ROOT / "data" / "weights"
+BY_HAND = paths.OWN_DATA / "weights"
 pooch.get_logger().setLevel("WARNING")
 
 
@@ -111,7 +111,7 @@ DOWNLOADS = (MINILM, REVIEWS, SMOLLM2, REVEAL)
 
 def cache_folder() -> Path:
     """Where downloaded files are kept; `COURSE_DOWNLOADS` names another folder."""
-    return Path(os.environ.get("COURSE_DOWNLOADS") or paths.ROOT / ".cache" / "downloads")
+    return Path(os.environ.get("COURSE_DOWNLOADS") or paths.CACHE / "downloads")
 
 
 def fetch(download: Download) -> Path:

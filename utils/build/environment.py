@@ -91,7 +91,7 @@ def memory_finding(total=None, free=None) -> Finding:
 
 
 def disk_finding(free=None) -> Finding:
-    free = shutil.disk_usage(ROOT).free / 2**30 if free is None else free
+    free = shutil.disk_usage(WORK.parent).free / 2**30 if free is None else free
     fix = "" if free >= MIN_DISK else "free some space: cached results and your own work need about 1 GiB"
     return Finding("disk", f"{free:.0f} GiB free", fix)
 

@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import urllib.request
 import webbrowser
 from pathlib import Path
 
-from utils.paths import ROOT, STUDENTS, WORK, has_home, write_whole
+from utils.paths import COPIED, INSTALLED, ROOT, STUDENTS, WORK, has_home, write_whole
 
 PORTS_TO_TRY = 20
 START_SECONDS, STOP_SECONDS = 180, 15
@@ -30,10 +31,9 @@ SERVER_EXTENSIONS_OFF = (
         for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
     ),
 )
-# Without a validator of internationalized addresses that nobody needs here: its import takes longer than all others together.
-START = "import sys; sys.modules['rfc3987_syntax'] = None; from jupyterlab.labapp import main; main()"
+SERVER = "utils.build.server"
 # lab_settings: no news popup, no dialog about a build, no menus of nbgrader, and saved notebooks keep their widgets;
-# lab_extension: saved pictures have their alt text.
+# lab_extension: saved pictures have their alt text, and saving without a kernel keeps the widgets.
 OPTIONS = (
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab_settings')}",
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab_extension')}",
@@ -55,7 +55,7 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
     Returns messages for the student.
     """
     work.mkdir(exist_ok=True)
-    record = work / ".copied.json"
+    record = work / COPIED
     copied = read_record(record)
     news = []
     for notebook in sorted(students.glob("*.ipynb")):
@@ -83,8 +83,16 @@ def is_cut_off(copy: Path, whole: str) -> bool:
 
 
 def for_work(notebook: str) -> str:
-    """The text of a student notebook with its links adapted: `work/` is one folder level above `notebooks/exercises/`."""
-    return notebook.replace("](../../", "](../")
+    """The text of a student notebook with its links adapted: `work/` is one folder level above `notebooks/exercises/`.
+
+    Of an installed package, the documents are copied into `work/` too.
+    """
+    return notebook.replace("](../../", "](" if INSTALLED else "](../")
+
+
+def copy_documents(work: Path = WORK) -> None:
+    """The pages to which the student notebooks link, where no checkout holds them."""
+    shutil.copytree(ROOT / "docs", work / "docs", dirs_exist_ok=True)
 
 
 def read_record(record: Path) -> dict[str, str]:
@@ -116,8 +124,8 @@ def free_port(wanted: int) -> int:
 
 def server_command(port: int, open_browser: bool = True) -> list[str]:
     """JupyterLab on the loopback address; its own random token stays on."""
-    command = [sys.executable, "-c", START, "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
-    command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", *OPTIONS]
+    command = [sys.executable, "-m", SERVER, "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    command += [f"--ServerApp.root_dir={WORK.parent}", "--ServerApp.port_retries=0", *OPTIONS]
     command += [f"--LabApp.default_url=/{FIRST_PAGE}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # containers run as root, and only this machine reaches the loopback address
@@ -150,7 +158,7 @@ def running_server(runtime: Path, port: int | None = None) -> Path | None:
     for file in sorted(runtime.glob("jpserver-*.json")):
         try:
             server = json.loads(file.read_text(encoding="utf-8"))
-            if Path(server["root_dir"]).resolve() == ROOT and port in (None, server["port"]) and answers(server):
+            if Path(server["root_dir"]).resolve() == WORK.parent and port in (None, server["port"]) and answers(server):
                 return file
         except (OSError, ValueError, KeyError, TypeError):  # half written, or left behind by a server that crashed
             continue
@@ -186,7 +194,7 @@ def serve(port: int, open_browser: bool, runtime: Path, log: Path) -> int:
         # In a session of its own: otherwise Ctrl-C would reach it too, and it would ask for confirmation in the log.
         server = subprocess.Popen(
             server_command(port, open_browser),
-            cwd=ROOT,
+            cwd=WORK.parent,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
@@ -231,6 +239,8 @@ def main() -> int:
     try:
         for sentence in filter(None, [*copy_once(), ensure_home()]):
             print(sentence)
+        if INSTALLED:
+            copy_documents()
     except OSError as error:
         sys.exit(
             f"Your notebooks could not be copied to work/ ({error.strerror}): free some space, or copy the course to a folder "

@@ -170,8 +170,8 @@ def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
     seal = os.urandom(16)  # distinguishes our message from whatever an answer may write into the pipe
     result_read, result_write = os.pipe()
     printed_read, printed_write = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush(sys.stdout)
+    _flush(sys.stderr)
     child, family = None, _Family()
     try:
         with warnings.catch_warnings():
@@ -218,9 +218,9 @@ def _be_the_child(function, mebibytes: int, result_write: int, printed_write: in
         gc.freeze()  # objects of the parent must not be finalized here
         _use_own_streams(printed_write)
         lift = _limit_memory(mebibytes)
-        outcome = _call(function)
+        outcome = outcome_of(function)
         lift()
-        message = seal + _pack(outcome)
+        message = seal + pack(outcome)
         _flush(sys.stdout)
         _flush(sys.stderr)
         _write_all(result_write, len(message).to_bytes(8, "little") + message)
@@ -228,7 +228,7 @@ def _be_the_child(function, mebibytes: int, result_write: int, printed_write: in
         os._exit(0)
 
 
-def _call(function) -> Outcome:
+def outcome_of(function) -> Outcome:
     try:
         return Outcome("value", value=function())
     except BaseException as error:  # SystemExit and KeyboardInterrupt are answers too
@@ -240,12 +240,12 @@ def _call(function) -> Outcome:
 _REPORT = {"kind": str, "value": object, "error": str, "message": str, "line": int | None, "code": str}
 
 
-def _pack(outcome: Outcome) -> bytes:
+def pack(outcome: Outcome) -> bytes:
     try:
         return json.dumps({name: getattr(outcome, name) for name in _REPORT}).encode()
     except Exception as error:  # whatever json or a student's class raises
         message = f"the result of type {type(outcome.value).__name__} cannot be returned ({text_of(error)})"
-        return _pack(Outcome("exception", error=type(error).__name__, message=message))
+        return pack(Outcome("exception", error=type(error).__name__, message=message))
 
 
 def _flush(stream) -> None:
@@ -399,17 +399,21 @@ def _prctl(number: int, value) -> None:
 
 def _read_result(result: bytes, seal: bytes, in_time: bool, status: int) -> Outcome:
     if _complete(bytearray(result)) or len(result) > RESULT_BYTES:
-        return _unpacked(result[8:], seal)
+        return unpack(result[8:], seal)
     if not in_time:
         return Outcome("timeout")
+    return Outcome("died", message=end_in_words(status))
+
+
+def end_in_words(status: int) -> str:
+    """How a process ended, from its wait status."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
-        return Outcome("died", message=f"it was killed by signal {name}")
-    return Outcome("died", message=f"it left with exit code {os.WEXITSTATUS(status)}")
+        return f"it was killed by signal {signal.Signals(number).name if number in list(signal.Signals) else number}"
+    return f"it left with exit code {os.WEXITSTATUS(status)}"
 
 
-def _unpacked(message: bytes, seal: bytes) -> Outcome:
+def unpack(message: bytes, seal: bytes) -> Outcome:
     foreign = Outcome("died", message="it wrote into the channel that the check uses")
     if not message.startswith(seal):
         return foreign
@@ -475,7 +479,7 @@ class _Answer(threading.Thread):
             try:  # a request to stop may arrive anywhere in here, even when there is nothing left to stop
                 if not begun:
                     begun = True
-                    self.outcome = _call(self.function)
+                    self.outcome = outcome_of(self.function)
                 with self.lock:
                     self.ended.set()
                 return

@@ -7,9 +7,10 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+from utils.paths import DATA
+
 NAME = "SHA256SUMS"
-FOLDERS = ("encoder", "phrases", "stories")  # the other folders hold the user's own files
+FOLDERS = ("encoder", "phrases", "stories", "translator")  # the other folders hold the user's own files
 BINARY = {".safetensors"}
 CARD = ".md"  # prose beside the data
 

@@ -20,12 +20,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from utils import paths
 from utils.data import phrase_words
 from utils.data.french import Token, agree, before, run_together
 from utils.data.phrase_words import BE, BEAUTIFUL, EVERY_NOUN, OWNERS, Adjective, Noun, Preposition, Verb
 from utils.data.tokens import join
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "phrases"
+SAMPLES = paths.DATA / "phrases"
 SAMPLE_SIZES = {"train": 40, "validation": 12, "test": 12, "longer": 12}
 
 # Percentage of sentences by number of English words. There are few different sentences of three words.

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "stories"
+from utils import paths
+
+SAMPLES = paths.DATA / "stories"
 ACTORS = ("Mary", "John", "Sandra", "Daniel")
 ROOMS = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
 OBJECTS = ("football", "milk", "apple")

@@ -1,14 +1,15 @@
-"""Exercises, quizzes, progress board and lesson card: `from utils.exercises import board, exercise, lesson, quiz`.
+"""Exercises, quizzes, progress board, badges and lesson card: `from utils.exercises import board, exercise, lesson, quiz`.
 
 `lessonNN.py` has what a lesson's source cannot say (cases, mistakes, hints, quizzes), `solutions/` what
 `make notebooks` took from it. `registry` holds the machinery: a module named `exercise` would hide the function.
 Importing this package needs the standard library alone; torch is loaded with the first exercise.
 """
 
+from utils.exercises.badges import badges
 from utils.exercises.board import board
 from utils.exercises.quiz import quiz
 
-__all__ = ["board", "exercise", "grade", "lesson", "quiz"]
+__all__ = ["badges", "board", "exercise", "grade", "lesson", "quiz"]
 
 
 def __getattr__(name: str):

@@ -214,7 +214,11 @@ register(
             mistake(
                 "key, value,", "value, value,", "The state was compared with the values. Compare it with the keys."
             ),
-            mistake(", scale=1", "", "The scores were divided by sqrt(d). Pass `scale=1`, as always before lesson 04."),
+            mistake(
+                ", scale=1",
+                "",
+                "The scores were divided by sqrt(d). Pass `scale=1`: the paper does not scale its scores.",
+            ),
             mistake(
                 "return context",
                 "return state + context",
@@ -732,7 +736,10 @@ register_quiz(
                 "Gradients may reach more of the sentences.",
                 "That is the hypothesis: a softmax that has settled on wrong sentences passes hardly any gradient to others.",
             ),
-            ("A linear network is enough for these tasks.", "Then the softmax would not have to come back later."),
+            (
+                "These tasks need no softmax at all.",
+                "Nearly true for task 16, but a network without any softmax fails on task 2.",
+            ),
         ],
         right=1,
         explanation="Where a softmax is saturated, its gradient is nearly 0 (lesson 01). The paper says only that a linear start seems to help avoid local minima.",

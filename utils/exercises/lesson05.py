@@ -323,6 +323,7 @@ def multi_head_cases(generator):
         case(3, 4, 3, 2, random_mask(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
         case(2, 4, 2, 3, random_mask(generator, 2, 3, 4), m=3, note="3 queries, memory of 4 tokens, a mask (b, m, n)"),
         case(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
+        case(2, 4, 2, 3, random_mask(generator, 3, 4), m=3, note="3 queries, memory of 4 tokens, a mask (m, n)"),
         case(2, 1, 3, 2, note="one token"),
         case(2, 3, 1, 4, note="one head"),
         case(1, 4, 2, 3, note="one sequence"),
@@ -1195,13 +1196,13 @@ register_quiz(
             ),
         ],
         right=2,
-        explanation="The cost of the matrix products stays the same; the softmax and the memory for the weights grow. The figure below measures both.",
+        explanation="The number of multiplications stays the same; the softmax and the memory for the weights grow. The figure below measures the cost.",
     )
 )
 register_quiz(
     Quiz(
         id="5.e",
-        question="A stack of 16 layers should learn the identity, the simplest task there is. Which stack is closest to it at initialization?",
+        question="A stack of 16 layers should learn the identity, the simplest task there is. Which stack learns it more easily?",
         options=[
             (
                 "The one with residual connections: a branch that outputs zeros leaves x unchanged.",

@@ -730,7 +730,7 @@ register_quiz(
             ("147,456: one matrix of 384 x 384.", "B A is as large as W, but only its two factors are trained."),
         ],
         right=2,
-        explanation="The rank is a choice: the larger it is, the closer LoRA comes to full fine-tuning.",
+        explanation="The rank is a choice: the larger it is, the more changes of these matrices are possible.",
     )
 )
 register_quiz(
@@ -774,7 +774,7 @@ register_quiz(
             ),
             (
                 "[CLS] is the first token, and the first position has the largest embedding.",
-                "A norm follows the embeddings, so that they all have about the same magnitude.",
+                "On the contrary: after the norm behind the embeddings, that of [CLS] is among the smallest.",
             ),
             (
                 "The weights were not trained long enough to find a better token.",

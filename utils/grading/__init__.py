@@ -9,3 +9,7 @@ every exercise runs in processes of its own (`child`), twice:
 2. Then the course's own check runs beside the answer. It is believed when it reports "failed", because a forger gains
    nothing by that, and its message is what the student reads.
 """
+
+
+class Refused(Exception):
+    """Something cannot be graded; the message says why and what to do."""

@@ -17,9 +17,10 @@ from nbformat.v4 import new_code_cell
 from utils.build.notebooks import HERE, read_lesson
 from utils.build.source import exercise_of, student_of
 from utils.exercises.registry import find
-from utils.paths import ROOT
+from utils.grading import Refused
+from utils.paths import WORK
 
-OUT = ROOT / "assignment"
+OUT = WORK.parent / "assignment"
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
 CONFIG = '''"""Settings for nbgrader; run its commands in this folder."""
 
@@ -31,10 +32,6 @@ c.CourseDirectory.course_id = "attention"
 c.ExecutePreprocessor.timeout = 600  # seconds per cell: some lessons train
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\\nraise NotImplementedError()"}
 '''
-
-
-class Refused(Exception):
-    """Nothing was written; the message says why and what to do."""
 
 
 def assignment_of(name: str) -> NotebookNode:

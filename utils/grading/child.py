@@ -3,6 +3,8 @@
 Student code runs in the same process, so nothing that is reported here is proof; see `judge` for what is.
 """
 
+import ast
+import asyncio
 import contextlib
 import gc
 import inspect
@@ -14,7 +16,7 @@ import types
 import torch
 
 from utils.checks import compare
-from utils.checks.isolation import failure
+from utils.checks.isolation import outcome_of, pack
 from utils.exercises.library import library_version
 from utils.exercises.registry import FAILED, Exercise, _verdict, find
 from utils.grading import notebook, wire
@@ -26,21 +28,17 @@ class Unanswered(Exception):
 
 def reply(request: dict, body: bytes) -> bytes:
     """What the task gave, as JSON; `body` holds the code cells."""
-    try:
-        message = {"value": _TASKS[request["task"]]({**request, "sources": json.loads(body)["sources"]})}
-    except Unanswered as error:
-        message = {"value": [FAILED, str(error)[:2000]]}
-    except BaseException as error:  # whatever the student's code raises, even SystemExit
-        outcome = failure(error)
-        message = {name: getattr(outcome, name) for name in ("kind", "error", "message", "line", "code")}
-    return json.dumps(message).encode()
+    return pack(outcome_of(lambda: _TASKS[request["task"]]({**request, "sources": json.loads(body)["sources"]})))
 
 
-def check(request: dict) -> list[str]:
-    """Status and message of the course's own check."""
+def check(request: dict) -> tuple:
+    """The verdict of the course's own check."""
     item = find(request["exercise"])
     generator = torch.Generator().manual_seed(request["seed"])
-    return list(_verdict(item, answer_of(request), generator)[:2])
+    try:
+        return _verdict(item, answer_of(request), generator)
+    except Unanswered as error:
+        return FAILED, str(error), "generic"
 
 
 def ask(request: dict) -> list[dict]:
@@ -98,7 +96,7 @@ def answer_of(request: dict):
     exercise_id, names, passed = request["exercise"], request["names"], {*request["passed"], request["exercise"]}
     read = notebook.Notebook(request["sources"])
     cell = read.cell_of(exercise_id, names[exercise_id])
-    if read.trees[cell] is None:
+    if read.errors[cell]:
         raise Unanswered(f"The cell of this exercise cannot run: {read.errors[cell]}.")
     answers: dict[str, object] = {}
     sys.modules["__main__"] = types.ModuleType("__main__")  # as in a notebook
@@ -132,7 +130,10 @@ def _run(statements, index: int, source: str, space: dict) -> BaseException | No
                 space[alias.asname or alias.name] = space["exercise"] if alias.name == "exercise" else Silent()
             continue
         try:
-            exec(compile(notebook.ast.Module([statement], []), name, "exec"), space)
+            code = compile(ast.Module([statement], []), name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            waiting = eval(code, space)
+            if waiting is not None:  # a statement with `await`
+                asyncio.run(waiting)
         except BaseException as error:  # a cell may raise anything; a limit that was met is met again by the next one
             compare.pass_on_limits(error)
             trouble = trouble or error

@@ -16,19 +16,19 @@ import resource
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import torch
 
 from utils.checks import compare
-from utils.checks.isolation import Outcome, run_isolated
-from utils.exercises.registry import FAILED, NOT_ATTEMPTED, PASSED, Exercise, exercises_of, find
-from utils.grading import child, wire
+from utils.checks.isolation import Outcome, end_in_words, run_isolated, unpack
+from utils.exercises.registry import FAILED, PASSED, Exercise, _is_verdict, exercises_of, find
+from utils.grading import Refused, child, wire
 from utils.grading.notebook import USE, code_cells
-from utils.grading.sandbox import MEBIBYTES, Lost, Reply, Sandbox
-from utils.grading.submissions import Submission, Unfit
+from utils.grading.sandbox import MEBIBYTES, Lost, Reply, Sandbox, course
+from utils.grading.submissions import Submission
 from utils.paths import STUDENTS, write_whole
 
 MISSING, UNREADABLE, NOT_GRADED = "missing", "unreadable", "not graded"
@@ -41,7 +41,7 @@ TAMPERED = (
 )
 COPIED = "The answer calls the solution of the course instead of implementing the exercise: write the code in the cell."
 TOO_LARGE = "What the answer returned took too much time or memory to compare: review this notebook by hand."
-INTRUDED = "It wrote into the channel that the check uses."
+INTRUDED = "Your code answered in the place of the check."
 LOST = "It ended the whole sandbox: review this notebook by hand."
 
 
@@ -77,7 +77,7 @@ class Settings:
         """A hash for the stored rows: the same bytes, graded with the same course, get the same verdicts."""
         try:
             content = hashlib.sha256(submission.read()).digest()
-        except Unfit as error:
+        except Refused as error:
             content = f"{submission.path} {error}".encode(errors="surrogateescape")
         return hashlib.sha256(self.key.encode() + content).hexdigest()
 
@@ -94,74 +94,78 @@ def is_final(rows: list[Row]) -> bool:
     return bool(rows) and not any(row.accident for row in rows)
 
 
-def store(entry: Path, rows: list[Row]) -> None:
-    write_whole(entry, json.dumps([asdict(row) for row in rows]))
-
-
 # --- one submission ---------------------------------------------------------------------------------------------
 
 
-def prepare_process() -> None:
-    """A worker ends with the process that started it, and has loaded what its disposable processes need."""
-    die_with_parent = 1
-    ctypes.CDLL(None).prctl(die_with_parent, signal.SIGKILL, 0, 0, 0)
+def prepare() -> None:
+    """Load what every worker needs, before they are forked."""
     torch.set_num_threads(1)
     for number in answer_names():
         exercises_of(number)
+    course()
 
 
-def rows_of(submission: Submission, settings: Settings) -> list[Row]:
-    """The verdicts on one submission."""
+def work(submission: Submission, settings: Settings, entry: Path) -> None:
+    """Store the verdicts on one submission, in a process that ends with the one that forked it."""
+    os.setsid()  # Ctrl-C is for that one
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    set_death_signal = 1
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
     try:
-        return grade(submission.read(), settings)
-    except Unfit as error:
-        return [Row("", "", UNREADABLE, str(error))]
-    except Exception as error:  # a bug of the grader must not affect the other submissions
+        rows = grade(submission.read(), settings)
+    except Refused as error:
+        rows = [Row("", "", UNREADABLE, str(error))]
+    except Exception as error:  # a bug of the grader costs one row
         text = f"The grader itself failed ({type(error).__name__}: {error}"[:300]
         again = "start the same command again, or grade the file by hand."
-        return [Row("", "", NOT_GRADED, f"{text}): {again}", accident=True)]
+        rows = [Row("", "", NOT_GRADED, f"{text}): {again}", accident=True)]
+    write_whole(entry, json.dumps([asdict(row) for row in rows]))
 
 
 def grade(data: bytes, settings: Settings) -> list[Row]:
     """The verdicts on the bytes of one notebook file."""
-    with contextlib.closing(Sandbox(settings.command)) as sandbox:
-        reply = sandbox.run({"task": "look", "names": answer_names()}, data, SECONDS_TO_LOOK)
-        looked = disposable(lambda: _looked(reply.data), SECONDS_TO_LOOK)
-        if looked.ok and "refused" not in looked.value:
-            with contextlib.closing(
-                Submitted(**looked.value, code=reply.data, settings=settings, sandbox=sandbox)
-            ) as it:
-                return it.rows()
-    if looked.ok:
-        return [Row("", "", UNREADABLE, clean(looked.value["refused"]))]
-    reason = {"timeout": "reading it took too long", "memory": "reading it needs too much memory"}
-    why = reason.get(reply.kind, "reading it failed")
-    text = f"The file cannot be read ({why}): ask the student to clear the outputs and submit again."
-    return [Row("", "", UNREADABLE, text, accident=True)]
+    with contextlib.closing(Submitted(settings)) as submitted:
+        why = submitted.look(data)
+        return submitted.rows() if why is None else [why]
 
 
-def _looked(data: bytes) -> dict:
+def _looked(data: bytes) -> list:
     """The lesson and the order of its exercises, or why the file was refused; any other reply raises."""
     message = json.loads(data)
     if "refused" in message:
-        return {"refused": str(message["refused"])[:2000]}
+        return [clean(str(message["refused"])[:2000])]
     lesson, order = message["lesson"], message["order"]
     if set(order) - set(answer_names()[lesson]) or len(order) != len(set(order)):
         raise ValueError("unknown exercises")
-    return {"lesson": lesson, "order": order}
+    return [lesson, order]
 
 
 class Submitted:
-    """A notebook of a known lesson; `code` holds its cells as the sandbox read them, not decoded here."""
+    """A notebook and its sandbox."""
 
-    def __init__(self, lesson: str, order: list[str], code: bytes, settings: Settings, sandbox: Sandbox):
-        self._lesson, self._order, self._code, self._settings = lesson, order, code, settings
-        self._sandbox, self._checking = sandbox, False
+    def __init__(self, settings: Settings):
+        self._settings, self._sandbox, self._checking = settings, Sandbox(settings.command), False
         self._end = time.monotonic() + SECONDS_IN_ALL
-        sandbox.load(lesson)
 
     def close(self) -> None:
         self._sandbox.close()
+
+    def look(self, data: bytes) -> Row | None:
+        """Learn the lesson and its exercises; or the row of a file that cannot be graded."""
+        reply = self._sandbox.run({"task": "look", "names": answer_names()}, data, SECONDS_TO_LOOK)
+        looked = disposable(lambda: _looked(reply.data), SECONDS_TO_LOOK)
+        if not looked.ok:
+            reason = {"timeout": "reading it took too long", "memory": "reading it needs too much memory"}
+            why = reason.get(reply.kind, "reading it failed")
+            text = f"The file cannot be read ({why}): ask the student to clear the outputs and submit again."
+            return Row("", "", UNREADABLE, text, accident=True)
+        if len(looked.value) == 1:
+            return Row("", "", UNREADABLE, *looked.value)
+        self._lesson, self._order = looked.value
+        self._code = reply.data  # the cells as the sandbox read them, not decoded here
+        self._sandbox.load(self._lesson)
+        return None
 
     def rows(self) -> list[Row]:
         """Ask, then check; once more where an earlier answer gave right values but failed its check."""
@@ -215,8 +219,7 @@ class Submitted:
         if isinstance(reply, Verdict):
             return reply
         read = disposable(lambda: reported(reply.data), self._settings.seconds)
-        status, message = read.value if read.ok else (FAILED, INTRUDED)
-        return Verdict(status, clean(message))
+        return Verdict(*read.value) if read.ok else Verdict(FAILED, INTRUDED)
 
     def _run(self, request: dict) -> Reply | Verdict:
         """The reply to a task, or the verdict on one that gave none."""
@@ -234,11 +237,8 @@ class Submitted:
             return Verdict(FAILED, LOST, accident=True, final=True)
         if reply.kind == "value":
             return reply
-        outcome = Outcome(reply.kind, seconds=self._settings.seconds, mebibytes=MEBIBYTES)
-        signalled = os.WIFSIGNALED(reply.status)
-        number = os.WTERMSIG(reply.status) if signalled else os.WEXITSTATUS(reply.status)
-        outcome.message = f"it {'was killed by signal' if signalled else 'left with exit code'} {number}"
-        outcome.message *= reply.kind == "died"
+        limits = {"seconds": self._settings.seconds, "mebibytes": MEBIBYTES}
+        outcome = Outcome(reply.kind, message=end_in_words(reply.status) * (reply.kind == "died"), **limits)
         return Verdict(FAILED, outcome.in_words(), accident=True, final=True)
 
     def _start_again(self, checking: bool) -> None:
@@ -282,18 +282,12 @@ def disposable(function: Callable, seconds: float) -> Outcome:
 
 
 def reported(data: bytes) -> tuple[str, str]:
-    """Status and message of a check; any other reply raises."""
-    message = json.loads(data)
-    if "value" not in message:
-        fields = {name: str(message[name])[:2000] for name in ("kind", "error", "message", "code")}
-        line = message["line"] if isinstance(message["line"], int) else None
-        if fields["kind"] not in ("exception", "memory"):
-            raise ValueError("no end of a check")
-        return FAILED, Outcome(**fields, line=line, mebibytes=MEBIBYTES).in_words()
-    status, text = message["value"]
-    if status not in (PASSED, FAILED, NOT_ATTEMPTED):
-        raise ValueError("no status")
-    return status, str(text)[:4000]
+    """Status and message of a check."""
+    outcome = unpack(data, seal=b"")
+    if not outcome.ok:
+        return FAILED, clean(replace(outcome, mebibytes=MEBIBYTES).in_words())
+    status, message, _ = outcome.value if _is_verdict(outcome.value) else (FAILED, INTRUDED, "")
+    return status, clean(message)
 
 
 def compared_with_reference(item: Exercise, seed: int, data: bytes) -> str:

@@ -7,11 +7,13 @@ that binds or changes a name that it looks up, directly or through others.
 
 import ast
 import builtins
+import itertools
 import json
 import re
 import symtable
 from collections import Counter
-from functools import cached_property
+
+from utils.grading import Refused
 
 CODE = 2 * 2**20  # characters of code in one notebook
 CALL = re.compile(r"""\bexercise\(\s*["'](\d{1,2}\.\w+)["']\s*\)""")
@@ -20,12 +22,8 @@ USE = re.compile(CALL.pattern + r"\s*\.\s*use\(\s*(\w*)")
 SILENT = ("exercises", "checks", "grading", "build", "plots", "widgets")  # what they draw nobody sees here
 RUNNING_MAGICS = ("time", "timeit", "capture", "prun")  # whose text is Python that runs in the notebook
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-SCOPES = (*DEFINITIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-HARMLESS = {"print", "display", *vars(builtins)} - {"exec", "setattr", "delattr", "next"}
-
-
-class Unreadable(Exception):
-    """The file cannot be graded; the text says what to do."""
+HARMLESS = {"print", "display", "len", "range", "str", "repr", "round", "type"}
+DYNAMIC = {"exec", "globals", "locals", "vars", "setattr", "delattr"}  # whatever they bind, an answer may need
 
 
 def reply(request: dict, body: bytes) -> bytes:
@@ -37,7 +35,7 @@ def reply(request: dict, body: bytes) -> bytes:
         cells = {name: read.cell_of(name, answer) for name, answer in request["names"][lesson].items()}
         order = sorted((name for name in cells if cells[name] is not None), key=cells.get)
         message = {"lesson": lesson, "order": order, "sources": sources}
-    except Unreadable as error:
+    except Refused as error:
         message = {"refused": str(error)}
     return json.dumps(message).encode()
 
@@ -45,50 +43,30 @@ def reply(request: dict, body: bytes) -> bytes:
 def code_cells(data: bytes) -> list[str]:
     """The sources of the code cells of a notebook file."""
     if not data.strip():
-        raise Unreadable("The file is empty: ask the student to submit it again.")
+        raise Refused("The file is empty: ask the student to submit it again.")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise Unreadable("The file is not UTF-8 text, so it is not a notebook: ask for the .ipynb file.") from None
+        raise Refused("The file is not UTF-8 text, so it is not a notebook: ask for the .ipynb file.") from None
     except (ValueError, RecursionError) as error:
         marks = " It contains the markers of an unresolved merge conflict." if b"<<<<<<<" in data else ""
         said = " ".join(str(error).split())[:120]
-        raise Unreadable(f"The file is not valid JSON ({said}): ask the student to submit it again.{marks}") from None
-    return _sources(_cells(notebook))
-
-
-def _cells(notebook) -> list:
+        raise Refused(f"The file is not valid JSON ({said}): ask the student to submit it again.{marks}") from None
     if not isinstance(notebook, dict) or "nbformat" not in notebook:
-        raise Unreadable("The file is JSON but not a notebook: ask for the .ipynb file.")
+        raise Refused("The file is JSON but not a notebook: ask for the .ipynb file.")
     edition = notebook["nbformat"]
     if edition not in (4, "4"):
-        shown = str(edition)[:20]
-        raise Unreadable(
-            f"The notebook has format {shown}, not 4: open it in JupyterLab, save it, and submit the saved file."
+        raise Refused(
+            f"The notebook has format {str(edition)[:20]}, not 4: open it in JupyterLab, save it, and submit the saved file."
         )
-    cells = notebook.get("cells")
-    if not isinstance(cells, list):
-        raise Unreadable("The notebook has no list of cells and is damaged: ask the student to submit it again.")
-    return cells
-
-
-def _sources(cells: list) -> list[str]:
-    sources = []
-    for cell in cells:
-        if not isinstance(cell, dict):
-            raise Unreadable("The notebook has an invalid cell and is damaged: ask the student to submit it again.")
-        if cell.get("cell_type") != "code":
-            continue
-        source = cell.get("source", "")
-        if isinstance(source, list) and all(isinstance(line, str) for line in source):
-            source = "".join(source)
-        if not isinstance(source, str):
-            raise Unreadable(
-                "The notebook has a code cell without text and is damaged: ask the student to submit it again."
-            )
-        sources.append(source)
+    try:
+        sources = ["".join(cell.get("source", "")) for cell in notebook["cells"] if cell.get("cell_type") == "code"]
+    except (KeyError, TypeError, AttributeError):
+        raise Refused(
+            "The notebook has no list of proper cells: it is damaged, ask the student to submit it again."
+        ) from None
     if sum(map(len, sources)) > CODE:
-        raise Unreadable(
+        raise Refused(
             f"The notebook contains more than {CODE // 2**20} MiB of code, which nobody wrote by hand: review it yourself."
         )
     return sources
@@ -99,139 +77,118 @@ def lesson_of(sources: list[str], known: list[str]) -> str:
     text = "\n".join(sources)
     counts = Counter(f"{int(name.split('.')[0]):02d}" for name in CALL.findall(text) or HEADER.findall(text))
     if not counts:
-        raise Unreadable("It contains no exercise of this course: ask the student for the right notebook.")
+        raise Refused("It contains no exercise of this course: ask the student for the right notebook.")
     best = max(counts, key=lambda number: (number in known, counts[number]))
     if best not in known:
-        raise Unreadable(
+        raise Refused(
             f"It belongs to lesson {best}, which this checkout does not have: grade it with another checkout."
         )
     return best
 
 
 class Notebook:
-    """The code cells as trees. Cells that are not Python are kept with what is wrong."""
+    """The statements of the code cells; `errors` say what is wrong with cells that are not Python."""
 
     def __init__(self, sources: list[str]):
         self.sources = sources
-        self.trees, self.errors = zip(*map(_parsed, sources), strict=True) if sources else ((), ())
-        handles: dict[str, tuple[str, bool]] = {}
-        self._handed_in = [_handed_in(tree, handles) for tree in self.trees]
+        read = [_statements(index, source) for index, source in enumerate(sources)]
+        self.errors = [error for _, error in read]
+        self._cells = [statements or [] for statements, _ in read]
+        handles: dict[str, str] = {}
+        self._handed_in = [_handed_in(statements, handles) for statements in self._cells]
 
     def cell_of(self, exercise_id: str, name: str) -> int | None:
         """The last cell that submits the answer; without one, a broken cell that would, or the last that defines its name."""
         ways = (
             lambda index: exercise_id in self._handed_in[index],
-            lambda index: (
-                self.trees[index] is None and any(match[0] == exercise_id for match in USE.findall(self.sources[index]))
-            ),
-            lambda index: any(name in _bound(statement) for statement in getattr(self.trees[index], "body", ())),
+            lambda index: self.errors[index] and exercise_id in dict(USE.findall(self.sources[index])),
+            lambda index: any(name in statement.binds for statement in self._cells[index]),
         )
         return next((i for way in ways for i in reversed(range(len(self.sources))) if way(i)), None)
 
     def needed(self, cell: int) -> list[tuple[int, list[ast.stmt]]]:
         """(cell, statements) in order: what the cell needs from the cells above it, then all of the cell.
 
-        Statements are visited from last to first, with the set of names whose values still matter.
+        Going up from the cell, live are the names whose values matter; a statement that may change one of them is needed,
+        and what it looks up is live above it. What functions look up they find when they are called: it is live from the end.
         """
-        trees = [(index, tree) for index, tree in enumerate(self.trees[: cell + 1]) if tree]
-        statements = [Statement(index, node) for index, tree in trees for node in tree.body]
-        program = Program(statements)
-        imports = next((index for index, tree in trees if any(map(_is_import, tree.body))), cell)
-        steps: list[tuple[int, list[ast.stmt]]] = [(cell, [])]
-        live: set[str] = set()
-        for statement in reversed(statements):
-            follow = statement.cell == cell or program.touched_by(statement) & live
-            if follow:
-                live = (live - statement.ends) | program.reached_from(statement)
-            if follow or statement.cell == imports or statement.is_definition:
-                if steps[-1][0] != statement.cell:
-                    steps.append((statement.cell, []))
-                steps[-1][1].insert(0, statement.tree)
-        return steps[::-1]
+        statements = [statement for statements in self._cells[: cell + 1] for statement in statements]
+        imports = next((it.cell for it in statements if it.is_import), cell)
+        functions = {name: it for it in statements if isinstance(it.tree, DEFINITIONS) for name in it.binds}
+        constant = {name for it in statements if it.is_import for name in it.binds} | {*functions, *vars(builtins)}
+        silent = {name for it in statements if is_silent(it.tree) for name in it.binds} | HARMLESS
+
+        def reached(names: set[str]) -> set[str]:
+            """The names themselves, and those that functions among them look up."""
+            found = list(names)
+            for name in found:
+                found += functions[name].looks_up - set(found) if name in functions else ()
+            return set(found)
+
+        late, before = set(), None
+        while late != before:
+            before, live, kept = late, late, []
+            for it in reversed(statements):
+                found = reached(it.looks_up)
+                changed = (found - constant) | it.binds if it.has_effects(silent) else it.binds
+                if it.cell == cell or it.is_dynamic or (changed & live and not it.is_definition):
+                    late = late | (found - it.looks_up_now) | (it.binds if it.has_effects(silent) else set())
+                    live = (live - it.replaces) | found
+                elif not it.is_definition and it.cell != imports:
+                    continue
+                kept.insert(0, it)
+        return [(i, [it.tree for it in group]) for i, group in itertools.groupby(kept, key=lambda it: it.cell)]
 
 
 class Statement:
-    """One statement of a cell: the names that it binds, changes and looks up."""
+    """One statement of a cell: the names that it binds or sets parts of, and those that it looks up, also in functions in it."""
 
     def __init__(self, cell: int, tree: ast.stmt):
-        self.cell, self.tree, self.binds = cell, tree, _bound(tree)
-        self.is_definition = isinstance(tree, DEFINITIONS)
-
-    @property
-    def ends(self) -> set[str]:
-        """Names whose earlier values no longer matter after it."""
-        if self.is_definition or _is_import(self.tree):
-            return self.binds
-        targets = self.tree.targets if isinstance(self.tree, ast.Assign) else []
-        nodes = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-        return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
-
-    @cached_property
-    def _scopes(self) -> list[symtable.SymbolTable]:
-        """The module's scope, then all others in it."""
-        scopes = [symtable.symtable(ast.unparse(ast.Module([self.tree], [])), "<cell>", "exec")]
+        self.cell, self.tree = cell, tree
+        self.is_import = isinstance(tree, ast.Import | ast.ImportFrom)
+        self.is_definition = self.is_import or isinstance(tree, DEFINITIONS)
+        scopes = [symtable.symtable(ast.unparse(tree), "<cell>", "exec")]
         for scope in scopes:
             scopes += scope.get_children()
-        return scopes
+        top, *inner = [scope.get_symbols() for scope in scopes]
+        self.looks_up_now = {it.get_name() for it in top if it.is_referenced()}
+        self.looks_up = self.looks_up_now | {it.get_name() for symbols in inner for it in symbols if it.is_global()}
+        self.is_dynamic = not DYNAMIC.isdisjoint(self.looks_up_now)
+        nodes = [node for node in ast.walk(tree) if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)]
+        self.binds = {it.get_name() for it in top if it.is_assigned() or it.is_imported()}
+        if not self.is_definition:  # also parts of a value, and `:=` in a comprehension
+            self.binds |= {_root(node) for node in nodes} & {it.get_name() for it in top}
+        self.replaces = {_root(node) for node in getattr(tree, "targets", ()) if isinstance(node, ast.Name | ast.Tuple)}
 
-    @cached_property
-    def looks_up(self) -> set[str]:
-        """Names that it, or a function that it defines, looks up in the module."""
-        top, *inner = [scope.get_symbols() for scope in self._scopes]
-        names = {symbol.get_name() for symbol in top if symbol.is_referenced()}
-        names |= {symbol.get_name() for symbols in inner for symbol in symbols if symbol.is_global()}
-        return names - set(vars(builtins))
-
-    @cached_property
-    def sets_globally(self) -> set[str]:
-        """Names of the module that a function in it binds or changes when it is called."""
-        names = {s.get_name() for scope in self._scopes[1:] for s in scope.get_symbols() if s.is_global()}
-        return names & (_bound(self.tree, deep=True) | _changed(self.tree, deep=True))
-
-
-class Program:
-    """Which names a statement reaches through the functions that it calls, and which it binds or changes."""
-
-    def __init__(self, statements: list[Statement]):
-        self._imported = {name for statement in statements if _is_import(statement.tree) for name in statement.binds}
-        self._silent = {name for statement in statements if is_silent(statement.tree) for name in statement.binds}
-        self._defining = {name: it for it in statements if it.is_definition for name in it.binds}
-
-    def reached_from(self, statement: Statement) -> set[str]:
-        names = list(statement.looks_up)
-        for name in names:
-            definition = self._defining.get(name)
-            names += definition.looks_up - set(names) if definition else ()
-        return set(names)
-
-    def touched_by(self, statement: Statement) -> set[str]:
-        """Names that it binds, or whose values it changes: by methods, as arguments, in the functions that it calls."""
-        if statement.is_definition or _is_import(statement.tree):
-            return statement.binds
-        names = _changed(statement.tree, silent=self._silent) | statement.sets_globally
-        for name in self.reached_from(statement) & set(self._defining):
-            names |= self._defining[name].sets_globally
-        return statement.binds | (names - self._imported - set(self._defining))
+    def has_effects(self, silent: set[str]) -> bool:
+        """Whether it calls something that may change what it is given, or gives it another name."""
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and _root(node) not in silent]
+        value = self.tree.value if isinstance(self.tree, ast.Assign) else None
+        return bool(calls) or isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
 
 
 # --- trees ------------------------------------------------------------------------------------------------------
 
 
-def _parsed(source: str) -> tuple[ast.Module | None, str]:
-    """The tree of a cell, or what is wrong with it. Magics and shell commands become calls of `get_ipython()`."""
+def _statements(cell: int, source: str) -> tuple[list[Statement] | None, str]:
+    """The statements of a cell, or what is wrong with it."""
     try:
-        try:
-            return ast.parse(source), ""
-        except SyntaxError:
-            from IPython.core.inputtransformer2 import TransformerManager
-
-            tree = ast.parse(TransformerManager().transform_cell(source))
-            tree.body = [node for statement in tree.body for node in _without_magic(statement)]
-            return tree, ""
+        return [Statement(cell, node) for node in _body(source)], ""
     except SyntaxError as problem:
         return None, f"it is not Python: {problem.msg} at line {problem.lineno}"
     except (ValueError, RecursionError, MemoryError) as problem:
         return None, f"it cannot be read ({type(problem).__name__})"
+
+
+def _body(source: str) -> list[ast.stmt]:
+    """Magics and shell commands become calls of `get_ipython()`; what `%%time` and `%time` run stays as it is."""
+    try:
+        return ast.parse(source).body
+    except SyntaxError:
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        statements = ast.parse(TransformerManager().transform_cell(source)).body
+        return [node for statement in statements for node in _without_magic(statement)]
 
 
 def _without_magic(statement: ast.stmt) -> list[ast.stmt]:
@@ -242,70 +199,32 @@ def _without_magic(statement: ast.stmt) -> list[ast.stmt]:
     of_cell = kind == "run_cell_magic" and texts[:1] and texts[0] in RUNNING_MAGICS
     if not of_cell and not (kind == "run_line_magic" and texts[:1] == ["time"]):
         return [statement]
-    tree, error = _parsed(texts[-1])
-    if tree is None:
-        raise SyntaxError(error)
-    return ast.increment_lineno(tree, statement.lineno - 1 + bool(of_cell)).body
+    return ast.increment_lineno(ast.Module(_body(texts[-1]), []), statement.lineno - 1 + bool(of_cell)).body
 
 
-def _handed_in(tree: ast.Module | None, handles: dict[str, tuple[str, bool]]) -> set[str]:
+def _handed_in(statements: list[Statement], handles: dict[str, str]) -> set[str]:
     """Exercises whose `use` a cell calls, also through a variable; `handles` are the variables so far."""
     ids = set()
-    for statement in tree.body if tree else ():
-        nodes = list(ast.walk(statement))
-        for node in nodes:
-            if isinstance(node, ast.Assign | ast.NamedExpr | ast.AnnAssign) and (
-                handle := _handle(node.value, handles)
-            ):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                handles |= {target.id: handle for target in targets if isinstance(target, ast.Name)}
-        calls = [_handle(node.func, handles) for node in nodes if isinstance(node, ast.Call)]
-        ids |= {handle[0] for handle in calls if handle and handle[1]}
-    return ids
+    for node in ast.walk(ast.Module([statement.tree for statement in statements], [])):
+        if isinstance(node, ast.Assign | ast.NamedExpr | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            handles |= {target.id: _handle(node.value, handles) for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, ast.Call):
+            ids.add(_handle(node.func, handles))
+    return {name.removesuffix(".use") for name in ids if name.endswith(".use")}
 
 
-def _handle(node: ast.AST | None, handles: dict) -> tuple[str, bool] | None:
-    """The exercise that an expression stands for, and whether it is its `use`."""
+def _handle(node: ast.AST | None, handles: dict[str, str]) -> str:
+    """The exercise that an expression stands for, "1.1", or its method, "1.1.use"; "" for any other."""
     if isinstance(node, ast.Name):
-        return handles.get(node.id)
+        return handles.get(node.id, "")
     if isinstance(node, ast.NamedExpr):
         return _handle(node.value, handles)
     if isinstance(node, ast.Attribute) and node.attr == "use":
-        handle = _handle(node.value, handles)
-        return handle and (handle[0], True)
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        return (str(node.args[0].value), False) if called == "exercise" else None
-    return None
-
-
-def _inside(statement: ast.stmt, deep: bool):
-    """The nodes of a statement; those of functions in it, which run later, only if asked for."""
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if deep or not isinstance(node, SCOPES):
-            waiting += ast.iter_child_nodes(node)
-
-
-def _bound(statement: ast.stmt, deep: bool = False) -> set[str]:
-    """Names that a statement binds, or whose parts it sets."""
-    names: set[str] = set()
-    for node in _inside(statement, deep):
-        if isinstance(node, DEFINITIONS):
-            names.add(node.name)
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names.update(alias.asname or alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            names.update(_root(node))
-    return names
-
-
-def _is_import(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Import | ast.ImportFrom)
+        return f"{_handle(node.value, handles)}.use"
+    if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "exercise":
+        return "".join(str(argument.value) for argument in node.args if isinstance(argument, ast.Constant))
+    return ""
 
 
 def is_silent(statement: ast.stmt) -> bool:
@@ -314,21 +233,8 @@ def is_silent(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and package == "utils" and rest.partition(".")[0] in SILENT
 
 
-def _root(node: ast.AST) -> set[str]:
+def _root(node: ast.AST) -> str:
+    """The name at the start of an expression like `name.part[0].method()`."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
-    return {node.id} if isinstance(node, ast.Name) else set()
-
-
-def _changed(statement: ast.stmt, silent: set[str] = frozenset(), deep: bool = False) -> set[str]:
-    """Names that may be changed by calls like `table.append(1)`, `fill(table)` and `value = table.add_(1)`."""
-    names: set[str] = set()
-    for node in _inside(statement, deep):
-        bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        call = node.value if bare else node
-        in_place = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_")
-        if (bare or in_place) and not _root(call) & (silent | HARMLESS):
-            names |= _root(call.func) if isinstance(call.func, ast.Attribute) else set()
-            given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            names |= {inner.id for value in given for inner in ast.walk(value) if isinstance(inner, ast.Name)}
-    return names
+    return getattr(node, "id", "")

@@ -14,6 +14,7 @@ from utils.grading.submissions import Submission
 from utils.paths import write_whole
 
 COLUMNS = ("student", "lesson", "exercise", "status", "message", "file")
+STATUSES = (PASSED, FAILED, NOT_ATTEMPTED)
 OTHER = "(no known mistake)"
 FORMULA = re.compile(r"""(^|;)(?=[\s"']*[=+\-@|＝＋－＠｜])""")
 MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]~#!"} | {"|": "&#124;"})
@@ -27,12 +28,11 @@ class Graded:
 
 def write(out: Path, graded: list[Graded]) -> None:
     """Write all tables, each atomically."""
+    known = misconceptions(graded)
     write_whole(out / "grades.csv", as_csv(COLUMNS, table(graded)))
     write_whole(out / "grades.md", grades_page(graded))
-    write_whole(
-        out / "misconceptions.csv", as_csv(("exercise", "students", "misconception", "who"), misconceptions(graded))
-    )
-    write_whole(out / "misconceptions.md", misconceptions_page(graded))
+    write_whole(out / "misconceptions.csv", as_csv(("exercise", "students", "misconception", "who"), known))
+    write_whole(out / "misconceptions.md", misconceptions_page(graded, known))
 
 
 def table(graded: list[Graded]) -> list[tuple[str, ...]]:
@@ -72,40 +72,22 @@ def page_table(columns: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def grades_page(graded: list[Graded]) -> str:
-    parts = [
-        "# Grades",
-        page_table(("student", "lesson", "passed", "failed", "not attempted", "other", "file"), totals(graded)),
-    ]
-    parts += _doubles(graded)
-    parts += ["## Every exercise", page_table(COLUMNS, table(graded))]
-    return "\n\n".join(parts) + "\n"
-
-
-def totals(graded: list[Graded]) -> list[tuple]:
-    rows = []
+    totals, files = [], defaultdict(list)
     for item in graded:
+        student, lesson = item.submission.student, item.rows[0].lesson
         count = Counter(row.status for row in item.rows)
-        known = [count[status] for status in (PASSED, FAILED, NOT_ATTEMPTED)]
-        lesson = item.rows[0].lesson if item.rows else ""
-        rows.append((item.submission.student, lesson, *known, len(item.rows) - sum(known), item.submission.name))
-    return rows
-
-
-def _doubles(graded: list[Graded]) -> list[str]:
-    """A list of students who submitted a lesson more than once."""
-    files = defaultdict(list)
-    for item in graded:
-        if item.rows and item.rows[0].lesson:
-            files[item.submission.student.casefold(), item.rows[0].lesson].append(item.submission)
-    several = [submitted for submitted in files.values() if len(submitted) > 1]
-    if not several:
-        return []
-    lines = [
+        known = [count[status] for status in STATUSES]
+        totals.append((student, lesson, *known, len(item.rows) - sum(known), item.submission.name))
+        files[student.casefold(), lesson].append(item.submission)
+    several = [
         f"- {cell(submitted[0].student)} submitted {len(submitted)} files for one lesson: "
         f"{', '.join(cell(file.name) for file in submitted)}. All are in the table; decide which one counts."
-        for submitted in several
+        for (_, lesson), submitted in files.items()
+        if lesson and len(submitted) > 1
     ]
-    return ["## Submitted more than once", "\n".join(lines)]
+    parts = ["# Grades", page_table(("student", "lesson", *STATUSES, "other", "file"), totals)]
+    parts += ["## Submitted more than once", "\n".join(several)] if several else []
+    return "\n\n".join([*parts, "## Every exercise", page_table(COLUMNS, table(graded))]) + "\n"
 
 
 def misconceptions(graded: list[Graded]) -> list[tuple[str, int, str, str]]:
@@ -114,32 +96,27 @@ def misconceptions(graded: list[Graded]) -> list[tuple[str, int, str, str]]:
     for item in graded:
         for row in item.rows:
             if row.status == FAILED:
-                message = on_one_line(row.misconception) or OTHER
-                who[row.exercise, message].add(item.submission.student)
+                who[row.exercise, on_one_line(row.misconception) or OTHER].add(item.submission.student)
     rows = [(exercise, len(names), message, ", ".join(sorted(names))) for (exercise, message), names in who.items()]
     return sorted(rows, key=lambda row: (_order(row[0]), -row[1], row[2]))
 
 
-def _order(exercise_id: str) -> list[int]:
-    return [int(part) if part.isdigit() else 0 for part in exercise_id.split(".")]
-
-
-def misconceptions_page(graded: list[Graded]) -> str:
-    students = {item.submission.student for item in graded}
-    counts = defaultdict(lambda: defaultdict(set))
+def misconceptions_page(graded: list[Graded], known: list[tuple]) -> str:
+    who = defaultdict(set)
     for item in graded:
         for row in item.rows:
-            if row.exercise:
-                counts[row.exercise][row.status].add(item.submission.student)
-    rows = [
-        (name, *(len(counts[name][status]) for status in (PASSED, FAILED, NOT_ATTEMPTED)))
-        for name in sorted(counts, key=_order)
-    ]
+            who[row.exercise, row.status].add(item.submission.student)
+    exercises = sorted({exercise for exercise, _ in who if exercise}, key=_order)
+    students = {item.submission.student for item in graded}
     parts = [
         "# Misconceptions of this cohort",
         f"{len(graded)} files of {len(students)} students. The tables count students, each once per exercise.",
-        page_table(("exercise", "passed", "failed", "not attempted"), rows),
+        page_table(("exercise", *STATUSES), [(name, *(len(who[name, s]) for s in STATUSES)) for name in exercises]),
         "## Messages that the students read",
-        page_table(("exercise", "students", "misconception"), [row[:3] for row in misconceptions(graded)]),
+        page_table(("exercise", "students", "misconception"), [row[:3] for row in known]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _order(exercise_id: str) -> list[int]:
+    return [int(part) if part.isdigit() else 0 for part in exercise_id.split(".")]

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import psutil
 
-from utils.grading.server import ENDED, HEAD, MEMORY, MOST, TIMEOUT
-from utils.paths import ROOT
+from utils.grading import Refused
+from utils.grading.server import HEAD, KINDS, MOST
+from utils.paths import DATA, PACKAGE
 
 SECONDS_TO_START, SECONDS_TO_END = 120, 20
 MEBIBYTES = 1024  # by which a child may grow, as in a check in a notebook
@@ -33,10 +34,6 @@ HOW_TO_INSTALL = (
     "Grading needs bubblewrap 0.8 or newer ({why}): install it, on Debian and Ubuntu with `apt install bubblewrap`, "
     "or pass --unsafe if you trust every one of these notebooks with your files."
 )
-
-
-class NoSandbox(Exception):
-    """There is none on this machine; the text says what to do."""
 
 
 class Lost(Exception):
@@ -53,14 +50,14 @@ class Reply:
 
 
 def command_line(unsafe: bool = False) -> list[str]:
-    """What goes before Python's command; raises NoSandbox where bubblewrap does not work."""
+    """What goes before Python's command; raises Refused where bubblewrap does not work."""
     if not sys.platform.startswith("linux"):
-        raise NoSandbox("Grading runs on Linux only: use such a machine, or a container.")
+        raise Refused("Grading runs on Linux only: use such a machine, or a container.")
     if unsafe:
         return []
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
-        raise NoSandbox(HOW_TO_INSTALL.format(why="`bwrap` is not installed"))
+        raise Refused(HOW_TO_INSTALL.format(why="`bwrap` is not installed"))
     view = _file_view()
     command = [bubblewrap, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY]
     command += ["--hostname", "sandbox", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1", *view]
@@ -72,20 +69,24 @@ def command_line(unsafe: bool = False) -> list[str]:
     tried = subprocess.run([*command, sys.executable, "-I", "-c", ""], capture_output=True, text=True, timeout=60)
     if tried.returncode != 0:
         why = " ".join(tried.stderr.split())[:300] or f"exit code {tried.returncode}"
-        raise NoSandbox(HOW_TO_INSTALL.format(why=why))
+        raise Refused(HOW_TO_INSTALL.format(why=why))
     return command
 
 
 def _file_view() -> list[str]:
-    """Options that show the system's libraries, Python and the sample data, all read-only, and no copy of the course."""
+    """Options that show the system's libraries, Python and the sample data, all read-only, and no code of the course."""
     python = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)), *_site_folders()}
     options = []
-    for path in [*SYSTEM, *sorted(python | set(map(os.path.realpath, python))), str(ROOT / "data")]:
+    for path in [*SYSTEM, *sorted(python | set(map(os.path.realpath, python))), str(DATA)]:
         for parent in reversed(Path(path).parents[:-1]):
             options += ["--dir", str(parent)] if os.path.exists(path) and not path.startswith("/usr/") else []
         options += ["--ro-bind-try", path, path]
     for folder in sorted({os.path.join(folder, "utils") for folder in _site_folders()}):
-        options += ["--tmpfs", folder, "--remount-ro", folder] if os.path.isdir(folder) else []
+        if os.path.isdir(folder):
+            inside = (
+                ["--dir", str(DATA.parent), "--ro-bind", str(DATA), str(DATA)] if DATA.is_relative_to(folder) else []
+            )
+            options += ["--tmpfs", folder, *inside, "--remount-ro", folder]
     return options
 
 
@@ -100,8 +101,8 @@ def _site_folders() -> list[str]:
 def course() -> tuple[dict[str, object], bytes, dict[str, str]]:
     """Code objects of every module of this checkout by name, the same with their files as bytes, and solution texts."""
     modules, texts = {}, {}
-    for path in sorted((ROOT / "utils").rglob("*.py")):
-        parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         modules[name] = (is_package, str(path), importlib.machinery.SourceFileLoader(name, str(path)).get_code(name))
@@ -141,13 +142,7 @@ class Sandbox:
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                env={
-                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-                    "LANG": "C.UTF-8",
-                    "HOME": "/",
-                    "MPLBACKEND": "Agg",
-                    **threads,
-                },
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/", **threads},
                 start_new_session=True,
             )
         theirs.close()
@@ -163,24 +158,19 @@ class Sandbox:
 
     def run(self, request: dict, body: bytes, seconds: float) -> Reply:
         """Have a fresh child do a task; raises Lost if the sandbox did not survive it."""
-        order = ("run", request, body, seconds, self._memory)
-        how, status, data = self._order(order, seconds + SECONDS_TO_END)
-        if how != ENDED or len(data) > MOST:
-            return Reply({TIMEOUT: "timeout", MEMORY: "memory"}.get(how, "died"), status=status)
-        return Reply("value" if status == 0 and data else "died", data, status)
+        return self._order(("run", request, body, seconds, self._memory), seconds + SECONDS_TO_END)
 
-    def _order(self, order: tuple, seconds: float) -> tuple[int, int, bytes]:
+    def _order(self, order: tuple, seconds: float) -> Reply:
         content = marshal.dumps(order)
         self._socket.settimeout(seconds)
         try:
             self._socket.sendall(len(content).to_bytes(8, "little") + content)
-            how, status, length = HEAD.unpack(self._replies.read(HEAD.size))
-            data = self._replies.read(min(length, MOST + 2**20))
+            kind, status, length = HEAD.unpack(self._replies.read(HEAD.size))
+            return Reply(KINDS[kind], self._replies.read(min(length, MOST)), status)
         except (OSError, struct.error):  # it does not answer, or is gone
             self._errors.seek(0)
             text = " ".join(self._errors.read(10**6).decode("utf-8", "replace").split())[-300:]
             raise Lost(f"The sandbox ended: {text or 'without a message'}") from None
-        return how, status, data
 
     def close(self) -> None:
         """End process 1; the kernel ends all others of its namespace with it."""

@@ -4,6 +4,7 @@ It runs no student code. The course arrives through a descriptor, so there is no
 traced by its children: the kernel protects process 1 of a namespace, and it makes itself undumpable.
 """
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -24,8 +25,8 @@ import time
 import types
 
 MOST = 16 * 2**20  # bytes of one reply
-ENDED, TIMEOUT, MEMORY = range(3)  # how a child ended: by itself or with too long a reply, stopped by time, by memory
-HEAD = struct.Struct("<BiQ")  # how, wait status, length of the reply
+KINDS = ("value", "timeout", "memory", "died")  # how a child ended
+HEAD = struct.Struct("<BiQ")  # index of the kind, wait status, length of the reply
 LIBC = ctypes.CDLL(None, use_errno=True)
 KEYCTL, JOIN_SESSION = {"x86_64": 250, "aarch64": 219}, 1
 SET_DUMPABLE, SHM_INFO, SEM_INFO, MSG_INFO = 4, 14, 19, 12
@@ -67,9 +68,9 @@ def serve(connection: int, course: int) -> None:
     orders = grader.makefile("rb")
     while length := orders.read(8):
         kind, *content = marshal.loads(orders.read(int.from_bytes(length, "little")))
-        how, status, reply = {"load": load, "settle": settle, "run": run}[kind](finder, *content)
-        grader.sendall(HEAD.pack(how, status, len(reply)) + reply)
-        if how == MEMORY:
+        ended, status, reply = {"load": load, "settle": settle, "run": run}[kind](finder, *content)
+        grader.sendall(HEAD.pack(KINDS.index(ended), status, len(reply)) + reply)
+        if ended == "memory":
             return  # with this process ends the namespace that holds the memory
 
 
@@ -88,7 +89,7 @@ def load(finder: FromMemory, lesson: str, texts: dict[str, str], wanted: list[st
     finder.texts = {}
     torch.set_num_threads(1)
     _tidy()
-    return ENDED, 0, b""
+    return "value", 0, b""
 
 
 def settle(finder: FromMemory, lesson: str, texts: dict[str, str]) -> tuple:
@@ -97,7 +98,7 @@ def settle(finder: FromMemory, lesson: str, texts: dict[str, str]) -> tuple:
     importlib.import_module("utils.exercises.registry").settle(lesson)
     finder.texts = {}
     _tidy()
-    return ENDED, 0, b""
+    return "value", 0, b""
 
 
 def _tidy() -> None:
@@ -116,55 +117,46 @@ def run(finder: FromMemory, request: dict, body: bytes, seconds: float, memory: 
         finally:
             os._exit(70)
     os.close(writer)
-    how, reply = _listen(reader, time.monotonic() + seconds)
+    kind, reply = _listen(reader, time.monotonic() + seconds)
     os.close(reader)
-    status = _end(pid, patience=0.2 if how == ENDED else 0)
-    return how, status, reply
+    status = _end(pid, patience=0.2 if kind == "value" else 0)
+    is_whole = 0 < len(reply) <= MOST and status == 0
+    return ("died", status, b"") if kind == "value" and not is_whole else (kind, status, reply)
 
 
-def _listen(reader: int, deadline: float) -> tuple[int, bytes]:
-    parts = bytearray()
+def _listen(reader: int, deadline: float) -> tuple[str, bytes]:
+    reply = bytearray()
     while (left := deadline - time.monotonic()) > 0:
         if system_v_objects():
-            return MEMORY, b""
-        if not select.select([reader], [], [], min(left, 0.02))[0]:
-            continue
-        part = os.read(reader, 2**20)
-        parts += part
-        if not part or len(parts) > MOST:
-            return ENDED, bytes(parts)
-    return TIMEOUT, b""
+            return "memory", b""
+        if select.select([reader], [], [], min(left, 0.02))[0]:
+            part = os.read(reader, 2**20)
+            reply += part
+            if not part or len(reply) > MOST:
+                return "value", bytes(reply)
+    return "timeout", b""
 
 
 def system_v_objects() -> int:
     """How many System V segments, semaphores and queues exist: no limit of a process covers their memory."""
+    if os.getpid() != 1:  # without a sandbox there are those of others
+        return 0
     counts = (ctypes.c_int * 64)()
-    total = 0
-    for info, arguments, index in (
-        (LIBC.shmctl, (0, SHM_INFO), 0),
-        (LIBC.semctl, (0, 0, SEM_INFO), 7),
-        (LIBC.msgctl, (0, MSG_INFO), 0),
-    ):
-        if os.getpid() == 1 and info(*arguments, ctypes.byref(counts)) >= 0:  # elsewhere there are those of others
-            total += counts[index]
-    return total
+    infos = ((LIBC.shmctl, (0, SHM_INFO), 0), (LIBC.semctl, (0, 0, SEM_INFO), 7), (LIBC.msgctl, (0, MSG_INFO), 0))
+    return sum(counts[index] for info, arguments, index in infos if info(*arguments, ctypes.byref(counts)) >= 0)
 
 
 def _end(pid: int, patience: float) -> int:
     """The wait status of a child that ends by itself soon or is killed, and with it all that it started."""
     limit = time.monotonic() + patience
-    while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < limit:
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > limit:
+            os.kill(pid, signal.SIGKILL)
         time.sleep(0.001)
-    if not ended[0]:
-        os.kill(pid, signal.SIGKILL)
-        ended = os.waitpid(pid, 0)
-    if os.getpid() == 1:
-        try:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):  # nobody is left
+        while os.getpid() == 1:
             os.kill(-1, signal.SIGKILL)
-            while True:
-                os.waitpid(-1, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass  # nobody is left
+            os.waitpid(-1, 0)
     return ended[1]
 
 

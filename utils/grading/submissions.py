@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from utils.exercises.lessons import LESSONS
+from utils.grading import Refused
 
 BYTES = 40 * 2**20
 DEPTH = 12
@@ -33,29 +34,23 @@ class Submission:
     trouble: str = ""
 
     def read(self) -> bytes:
-        """Its bytes; raises Unfit with what to do."""
+        """Its bytes; raises Refused with what to do."""
         if self.trouble:
-            raise Unfit(self.trouble)
+            raise Refused(self.trouble)
         try:
             # Without waiting for a pipe to be filled, and without following a link.
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError as error:
-            raise Unfit(f"The file cannot be opened ({error.strerror}): make it readable.") from None
-        with open(descriptor, "rb") as file:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                raise Unfit("It is not a regular file: put the notebook itself here.")
-            if facts.st_size > BYTES:
-                size = f"{facts.st_size / 2**20:,.0f} MiB"
-                raise Unfit(f"The file has {size}, more than {BYTES // 2**20}: ask the student to clear the outputs.")
-            try:
+            with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                facts = os.fstat(file.fileno())
+                if not stat.S_ISREG(facts.st_mode):
+                    raise Refused("It is not a regular file: put the notebook itself here.")
+                if facts.st_size > BYTES:
+                    size = f"{facts.st_size / 2**20:,.0f} MiB, more than {BYTES // 2**20}"
+                    raise Refused(f"The file has {size}: ask the student to clear the outputs.")
                 return file.read(BYTES + 1)
-            except OSError as error:
-                raise Unfit(f"The file cannot be read ({error.strerror}): copy it here again.") from None
-
-
-class Unfit(Exception):
-    """A file that is not a readable submission; the message says what to do."""
+        except OSError as error:
+            raise Refused(
+                f"The file cannot be read ({error.strerror}): make it readable, or copy it here again."
+            ) from None
 
 
 def submissions(folder: Path) -> list[Submission]:
@@ -64,34 +59,24 @@ def submissions(folder: Path) -> list[Submission]:
 
 
 def _below(current: Path, folder: Path, depth: int):
-    with os.scandir(current) as entries:
-        in_order = sorted(entries, key=lambda entry: entry.name)
-    for entry in in_order:
-        path = Path(entry.path)
-        is_notebook = entry.name.lower().endswith(".ipynb")
-        if entry.name in SKIPPED:
+    for path in sorted(current.iterdir()):
+        is_notebook = path.name.lower().endswith(".ipynb")
+        is_link, is_folder = path.is_symlink(), path.is_dir()
+        if path.name in SKIPPED or not (is_notebook or is_folder):
             continue
-        if entry.is_symlink():
-            if is_notebook or entry.is_dir():
-                yield _submission(path, folder, "It is a link, which is not followed: put the notebook itself here.")
-        elif entry.is_dir(follow_symlinks=False):
-            if is_notebook:
-                yield _submission(
-                    path, folder, "It is a folder with the name of a notebook: put the notebook itself here."
-                )
-            elif depth == DEPTH:
-                yield _submission(path, folder, f"It is more than {DEPTH} folders deep: move it up.")
-            else:
-                yield from _readable(path, folder, depth)
-        elif is_notebook:
+        if is_link:
+            yield _submission(path, folder, "It is a link, which is not followed: put the notebook itself here.")
+        elif not is_folder:
             yield _submission(path, folder)
-
-
-def _readable(path: Path, folder: Path, depth: int):
-    try:
-        yield from _below(path, folder, depth + 1)
-    except OSError as error:
-        yield _submission(path, folder, f"The folder cannot be read ({error.strerror}): make it readable.")
+        elif is_notebook:
+            yield _submission(path, folder, "It is a folder with the name of a notebook: put the notebook itself here.")
+        elif depth == DEPTH:
+            yield _submission(path, folder, f"It is more than {DEPTH} folders deep: move it up.")
+        else:
+            try:
+                yield from _below(path, folder, depth + 1)
+            except OSError as error:
+                yield _submission(path, folder, f"The folder cannot be read ({error.strerror}): make it readable.")
 
 
 def _submission(path: Path, folder: Path, trouble: str = "") -> Submission:

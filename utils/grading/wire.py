@@ -67,28 +67,24 @@ def _encode_array(array):
         coded = _encode_tensor(torch.from_numpy(numpy.array(array)))
     except TypeError:  # strings and objects
         return {"opaque": "a NumPy array"}
-    return {"array": coded.get("tensor"), "scalar": isinstance(array, numpy.generic)}
+    return {"scalar" if isinstance(array, numpy.generic) else "array": coded.get("tensor")}
 
 
-def decode(coded, depth: int = 0):
+def decode(coded):
     """The value of `encode`, made of plain types only; raises Broken for anything else."""
-    if depth > DEPTH + 2:
-        raise Broken("nested too deeply")
     if coded is None or type(coded) in (bool, int, str):
         return coded
-    if not isinstance(coded, dict) or not coded:
-        raise Broken("no value")
-    kind = next(iter(coded))
     try:
-        return _DECODERS[kind](coded[kind], coded, depth + 1)
+        ((kind, content),) = coded.items()
+        return _DECODERS[kind](content)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise Broken(f"no value: {type(error).__name__}") from None
 
 
-def _items(content, depth: int) -> list:
+def _items(content) -> list:
     if not isinstance(content, list):
         raise Broken("no list")
-    return [decode(item, depth) for item in content]
+    return list(map(decode, content))
 
 
 def _decode_tensor(content) -> torch.Tensor:
@@ -104,13 +100,8 @@ def _decode_tensor(content) -> torch.Tensor:
     return torch.frombuffer(raw, dtype=dtype).reshape(shape) if raw else torch.empty(shape, dtype=dtype)
 
 
-def _decode_array(content, coded):
-    array = _decode_tensor(content).numpy()
-    return array[()] if coded.get("scalar") else array
-
-
-def _decode_linear(content, depth: int) -> torch.nn.Linear:
-    weight, bias = _items(content, depth)
+def _decode_linear(content) -> torch.nn.Linear:
+    weight, bias = _items(content)
     layer = torch.nn.Linear(weight.size(1), weight.size(0), bias is not None, device="meta")  # draws no random numbers
     layer.weight = torch.nn.Parameter(weight)
     if bias is not None:
@@ -119,15 +110,16 @@ def _decode_linear(content, depth: int) -> torch.nn.Linear:
 
 
 _DECODERS = {
-    "int": lambda content, coded, depth: int(content[:4096], 16),
-    "float": lambda content, coded, depth: float.fromhex(content),
-    "dots": lambda content, coded, depth: ...,
-    "tensor": lambda content, coded, depth: _decode_tensor(content),
-    "array": lambda content, coded, depth: _decode_array(content, coded),
-    "tuple": lambda content, coded, depth: tuple(_items(content, depth)),
-    "list": lambda content, coded, depth: _items(content, depth),
-    "set": lambda content, coded, depth: set(_items(content, depth)),
-    "dict": lambda content, coded, depth: {decode(key, depth): decode(item, depth) for key, item in content},
-    "linear": lambda content, coded, depth: _decode_linear(content, depth),
-    "opaque": lambda content, coded, depth: Opaque(str(content)[:80]),
+    "int": lambda content: int(content[:4096], 16),
+    "float": float.fromhex,
+    "dots": lambda content: ...,
+    "tensor": _decode_tensor,
+    "array": lambda content: _decode_tensor(content).numpy(),
+    "scalar": lambda content: _decode_tensor(content).numpy()[()],
+    "tuple": lambda content: tuple(_items(content)),
+    "list": _items,
+    "set": lambda content: set(_items(content)),
+    "dict": lambda content: {decode(key): decode(item) for key, item in content},
+    "linear": _decode_linear,
+    "opaque": lambda content: Opaque(str(content)[:80]),
 }

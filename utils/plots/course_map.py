@@ -28,6 +28,16 @@ DECODER = (
     ("", "", SPACE),
     ("linear, softmax", "01", TALL),
 )
+BADGES = {  # the part as `badges` of the exercises names it
+    "token embedding": "embedding",
+    "+ position encoding": "positions",
+    "multi-head self-attention": "self_attn",
+    "self-attention, causal mask": "mask",
+    "cross-attention": "cross_attn",
+    "feed-forward": "feed_forward",
+    "add & norm": "norm",
+    "linear, softmax": "softmax",
+}
 SIDE = (
     ("01", "softmax attention"),
     ("02", "several hops"),
@@ -52,13 +62,17 @@ SHADES = {  # light enough for black letters, also where they are inverted
 }
 
 
-def course_map():
-    """Encoder on the left, decoder in the middle, list of lessons on the right."""
+def course_map(badges=None):
+    """Encoder on the left, decoder in the middle, list of lessons on the right.
+
+    badges: {part: {"passed", ...}}; a part whose exercise the reader has passed gets a check mark.
+    """
+    passed = {label for label, part in BADGES.items() if badges and badges[part]["passed"]}
     figure, axes = canvas(10, 7.2, margins=(0.1, 0.1, 0.1, 0.6))
     axes.set(xlim=(0, 11), ylim=(-0.3, 7.2))
     axes.axis("off")
-    encoder = _column(axes, ENCODER, 0.25, "encoder", frame=(3, 6))
-    decoder = _column(axes, DECODER, 4.1, "decoder", frame=(3, 8))
+    encoder = _column(axes, ENCODER, 0.25, "encoder", (3, 6), passed)
+    decoder = _column(axes, DECODER, 4.1, "decoder", (3, 8), passed)
     _elbow(axes, encoder[6], decoder[5])
     for row, (lesson, topic) in enumerate(SIDE):
         y = 6.2 - 0.66 * row
@@ -72,7 +86,7 @@ def course_map():
     return figure
 
 
-def _column(axes, parts, left, name, frame, width=3.3):
+def _column(axes, parts, left, name, frame, passed, width=3.3):
     """Parts from the bottom up with arrows between them; returns the (left, right, middle height) of each."""
     bottom, edges, step = 0.3, [], 0.2
     for label, lesson, height in parts:
@@ -82,6 +96,8 @@ def _column(axes, parts, left, name, frame, width=3.3):
             style = {"va": "center", "zorder": 5, "fontsize": 12}
             axes.text(left + 0.12, bottom + height / 2, lesson, fontweight="bold", **style)
             axes.text(left + 0.55, bottom + height / 2, label, **style)
+            if label in passed:
+                axes.text(left + width - 0.05, bottom + height / 2, "✓", ha="right", fontweight="bold", **style)
             if bottom > 0.3:
                 start = bottom - step - (SPACE + step if parts[len(edges) - 2][0] == "" else 0)
                 _arrow(axes, (left + width / 2, start), (left + width / 2, bottom))

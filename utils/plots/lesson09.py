@@ -128,7 +128,7 @@ def cost_words(curves, length):
         for name in QUANTITIES
     ]
     parts = [f"{kind} {time} and {memory}" for kind, time, memory in zip(curves, *texts, strict=True)]
-    return f"Time and peak memory at {float(f'{length:.3g}'):,.0f} tokens: {'; '.join(parts)}."
+    return f"Time and peak memory at {length:,.0f} tokens: {'; '.join(parts)}."
 
 
 # Attention patterns

@@ -14,10 +14,10 @@ import torch
 
 from utils.data.babi import TASK_NAMES, BabiError, published_files
 from utils.data.stories import TASKS
-from utils.paths import ROOT
+from utils.paths import OWN_DATA
 from utils.training.memory import EPOCHS, train_task
 
-FOLDER = ROOT / "data" / "babi" / "en"
+FOLDER = OWN_DATA / "babi" / "en"
 SUCCESS = 5.0  # per cent; the error up to which the bAbI papers call a task solved
 
 # Test error in per cent on the published files with 1,000 training questions: tasks 1 to 20. The first three are columns

@@ -27,6 +27,7 @@ import filelock
 import psutil
 import torch
 
+from utils import paths
 from utils.data.checksums import checksum
 from utils.training import fingerprint
 from utils.training.announce import announce
@@ -168,9 +169,9 @@ def _locked(path: Path) -> contextlib.AbstractContextManager:
 
 
 def cache_folders() -> tuple[Path, Path]:
-    """`COURSE_CACHE` or `.cache/trained` of the checkout, and the temporary folder that replaces it if read-only."""
+    """`COURSE_CACHE` or the course's own cache, and the temporary folder that replaces it if read-only."""
     user = os.getuid() if hasattr(os, "getuid") else "user"  # on Windows every user has a temporary folder anyway
-    first = Path(os.environ.get("COURSE_CACHE") or fingerprint.ROOT / ".cache" / "trained")
+    first = Path(os.environ.get("COURSE_CACHE") or paths.CACHE / "trained")
     return first, Path(tempfile.gettempdir()) / f"attention-course-{user}" / "trained"
 
 

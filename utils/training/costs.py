@@ -172,6 +172,17 @@ def recall_batch(count: int, generator: torch.Generator) -> Recall:
     return Recall(keys.gather(1, pair), torch.where(is_query, 0, answer + 1), answer, distance, is_query)
 
 
+def recall_test() -> Recall:
+    return recall_batch(200, torch.Generator().manual_seed(77))
+
+
+def most_frequent_accuracy() -> float:
+    """The accuracy without any recall: every query is answered with the most frequent number of its sequence."""
+    test = recall_test()
+    most_frequent = F.one_hot(test.shown, NUM_VALUES + 1)[..., 1:].sum(1).argmax(-1, keepdim=True)
+    return (most_frequent == test.answer)[test.is_query].float().mean().item()
+
+
 class RecallModel(nn.Module):
     """Associative recall at all positions at once: key and shown (b, n) to logits (b, n, NUM_VALUES).
 
@@ -223,7 +234,7 @@ def train_recall(
 
     schedule = warmup_stable_decay(num_steps, warmup_steps=20)
     train(model, loss_of_step, num_steps, learning_rate=5e-3, schedule=schedule, betas=(0.9, 0.98))
-    test = recall_batch(200, torch.Generator().manual_seed(77))
+    test = recall_test()
     with torch.no_grad():
         correct = (model(test.key, test.shown).argmax(-1) == test.answer).float()
     in_band = [(test.distance > low) & (test.distance <= high) for low, high in zip((0, *BANDS), BANDS, strict=False)]

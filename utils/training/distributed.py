@@ -39,6 +39,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from utils import paths
 from utils.data.bpe import BPETokenizer
 from utils.data.real_text import topics_file
 from utils.training import fingerprint, pretraining
@@ -48,7 +49,7 @@ from utils.training.seeds import seeded
 from utils.training.trainer import IGNORE_INDEX, Trainer, linear_warmup_cosine
 
 MODULE = "utils.training.distributed"
-RUNS = Path(__file__).resolve().parents[2] / "work" / "runs"
+RUNS = paths.WORK / "runs"
 TEXT, CHECKPOINT = "text.pt", "checkpoint.pt"
 
 

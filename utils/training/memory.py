@@ -1,6 +1,6 @@
 """Training end-to-end memory networks (Sukhbaatar et al., 2015) on bAbI stories: many seeds at once, each as if alone.
 
-The recipe is the authors': plain stochastic gradient descent with gradient clipping, which here is per seed. The few
+The recipe is close to the authors': plain stochastic gradient descent with gradient clipping, which here is per seed. The few
 hundred distinct sentences of a task occur again and again, so each is embedded once per step: a statement is the index
 of its sentence, its score is gathered from the scores of all distinct sentences, and its weight is added to theirs.
 `logits_and_weights` equals the forward pass of the model at a fraction of the cost.

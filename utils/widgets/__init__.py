@@ -15,6 +15,7 @@ from utils.widgets.fill_in import fill_in
 from utils.widgets.guess import guess_weights
 from utils.widgets.mask_board import mask_board
 from utils.widgets.next_token import next_token
+from utils.widgets.open_transformer import open_transformer
 from utils.widgets.plane import plane
 from utils.widgets.qkv_stepper import qkv_stepper
 
@@ -33,6 +34,7 @@ __all__ = [
     "mask_board",
     "menu",
     "next_token",
+    "open_transformer",
     "plane",
     "qkv_stepper",
 ]

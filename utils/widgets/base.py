@@ -21,10 +21,12 @@ import numpy as np
 import traitlets
 
 from utils.plots.style import as_array
+from utils.widgets.translator import STORED, stored_bundle
 
 STATIC = Path(__file__).parent / "static"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PAGE_VIEW = "application/vnd.attention-course.widget"  # JSON as one line of text: a notebook would spread an object over thousands
+PARTS = {"open_transformer": ("transformer.js",)}  # what a widget's script needs before its own code
 MAX_LETTERS = 400  # of a text that a reader types
 
 
@@ -121,30 +123,38 @@ class Widget(anywidget.AnyWidget):
 
 def script(name):
     """The module of a widget: what all widgets share, then its own code."""
-    return "".join((STATIC / part).read_text(encoding="utf-8") for part in ("core.js", f"{name}.js"))
+    return _read("core.js") + _code(name)
 
 
 def style(name):
-    return "".join((STATIC / part).read_text(encoding="utf-8") for part in ("core.css", f"{name}.css"))
+    return _read("core.css") + _read(f"{name}.css")
+
+
+def _code(name):
+    return "".join(map(_read, (*PARTS.get(name, ()), f"{name}.js")))
+
+
+def _read(file):
+    return (STATIC / file).read_text(encoding="utf-8")
 
 
 def page_script(names):
     """One plain script that runs these widgets in a page: a browser loads no module from a file on disk."""
-    parts = [(STATIC / "core.js").read_text(encoding="utf-8")]
+    parts = [_read("core.js")]
     for name in sorted(names):
-        code = (STATIC / f"{name}.js").read_text(encoding="utf-8")
-        parts.append(
-            f"(() => {{\n{code.replace('export default course(', f'courseWidgets[{json.dumps(name)}] = course(')}\n}})();\n"
-        )
-    return "".join([*parts, (STATIC / "page.js").read_text(encoding="utf-8")])
+        code = _code(name).replace("export default course(", f"courseWidgets[{json.dumps(name)}] = course(")
+        parts.append(f"(() => {{\n{code}\n}})();\n")
+    return "".join([*parts, _read("page.js")])
 
 
 def page_style(names):
-    return "".join((STATIC / f"{name}.css").read_text(encoding="utf-8") for name in ("core", *sorted(names)))
+    return "".join(_read(f"{name}.css") for name in ("core", *sorted(names)))
 
 
 def page_html(state, picture=""):
     """A widget in a page, started by `page_script` from the state stored here; until then the page shows the picture."""
+    if state["data"].get("bundle") == STORED:  # notebooks name the stored translator, pages hold it
+        state = {**state, "data": {**state["data"], "bundle": stored_bundle()}}
     stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
     return (
         f'<div class="live-widget" data-widget="{state["widget"]}"><div class="live-picture">{picture}</div>'

@@ -90,8 +90,13 @@ def values(spec):
     low, high = spec["low"], spec["high"]
     parts = [step / spec["steps"] for step in range(spec["steps"] + 1)]
     if spec["log"]:
-        return [float(f"{low * (high / low) ** part:.4g}") for part in parts]
+        return [four_digits(low * (high / low) ** part) for part in parts]
     return [round(low + (high - low) * part, spec["decimals"] or None) for part in parts]
+
+
+def four_digits(value):
+    """As `fourDigits` in core.js."""
+    return float(f"{value:.4g}") if value < 1000 else float(round(value))
 
 
 def labeled(options):

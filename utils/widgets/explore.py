@@ -73,7 +73,7 @@ def said(spec, value):
         return "on" if value else "off"
     if spec["kind"] == "text":
         return f'"{" ".join(value.split())}"'
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:,.15g}" if isinstance(value, float) else str(value)
 
 
 def rounded(value):

@@ -70,7 +70,7 @@ def cost_at_length(curves, length, span):
         hollow = [not inside for inside in interpolated]
         limits = (min(ends) / 2, 2 * max(ends))
         panels.append(charts.dots(curves, costs, texts, hollow, xlabel=label, limits=limits))
-    title = f"Cost of a sequence of {float(f'{length:.3g}'):,.0f} tokens"
+    title = f"Cost of a sequence of {length:,.0f} tokens"
     return charts.panels(panels, title, caption="Hollow: extrapolated from the measured lengths.")
 
 

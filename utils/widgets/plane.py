@@ -6,6 +6,9 @@ from utils.plots.style import as_array
 from utils.widgets.base import Widget
 from utils.widgets.controls import control
 
+LEARNING_RATE = 0.1
+MAX_NORM = 1  # of the gradient at one point; a longer one is clipped
+
 
 def plane(attend, keys, *, query, target, extent, temperature, title):
     """A query that is dragged among keys in the plane, while attention weights and output follow.
@@ -19,7 +22,11 @@ def plane(attend, keys, *, query, target, extent, temperature, title):
 
 
 class Plane(Widget):
-    """What `plane` returns. Inputs: `query`, `keys`, `values` (None: each key is its own value), `target`, `temperature`."""
+    """What `plane` returns. Inputs: `query`, `keys`, `values` (None: each key is its own value), `target`, `temperature`, `steps`.
+
+    `steps` training steps are computed at once, so that training does not wait for an answer after each of them; `path` has the
+    points and the answer after each.
+    """
 
     script = "plane"
 
@@ -28,9 +35,29 @@ class Plane(Widget):
         spec, start = control("temperature", temperature)
         inputs = {"query": query, "keys": list(keys.values()), "values": None, "target": target, "temperature": start}
         data = {"title": title, "names": list(keys), "extent": extent, "controls": [spec], "start": inputs}
-        super().__init__(data, inputs, {"field": True})
+        data |= {"learning_rate": LEARNING_RATE, "max_norm": MAX_NORM}
+        self._extent = extent
+        super().__init__(data, inputs | {"steps": 0}, {"field": True})
 
-    def respond(self, query, keys, values, target, temperature):
+    def respond(self, query, keys, values, target, temperature, steps):
+        answer = self._answer_at(query, keys, values, target, temperature)
+        path, now = [], answer
+        for _ in range(steps):
+            keys, values = self._moved(keys, now["key_gradients"]), self._moved(values, now["value_gradients"])
+            now = self._answer_at(query, keys, values, target, temperature)
+            path.append({"keys": keys, "values": values, "answer": now})
+        return answer | {"path": path}
+
+    def _moved(self, points, gradients):
+        """Points after a step along their negative gradients."""
+        if points is None or gradients is None:
+            return points
+        gradients = as_array(gradients)
+        norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+        steps = LEARNING_RATE * gradients * np.minimum(1, MAX_NORM / np.maximum(norms, 1e-12))
+        return np.clip(np.array(points) - steps, -self._extent, self._extent).tolist()
+
+    def _answer_at(self, query, keys, values, target, temperature):
         import torch  # here and not above: drawing needs no torch, which takes seconds to load
 
         with torch.enable_grad():
@@ -86,6 +113,7 @@ def samples():
             "values": sample[4:7] if index % 2 else None,
             "target": sample[7],
             "temperature": random.uniform(0.2, 3.0),
+            "steps": index % 4,
         }
         for index, sample in enumerate(points)
     ]

@@ -17,6 +17,7 @@ NAMES = (
     "guess",
     "mask_board",
     "next_token",
+    "open_transformer",
     "plane",
     "qkv_stepper",
     "quiz",

@@ -6,11 +6,12 @@ import nbformat
 import pytest
 import torch
 
+from tests.browser.examples import reopen
 from tests.browser.lab import CURRENT
 from utils.data.curves import LEFT, RIGHT, noisy_curves, true_curve
 from utils.exercises.solutions import lesson01, lesson04
 from utils.paths import ROOT
-from utils.widgets import charts, lesson_charts, menu
+from utils.widgets import charts, lesson_charts, log_range, menu
 from utils.widgets import explore as make_explore
 from utils.widgets.base import page_html, page_script, page_style, plain
 from utils.widgets.explore import samples
@@ -107,6 +108,19 @@ def test_the_marker_is_dragged_in_the_steps_of_its_slider(page):
 WRONG = "def softmax(logits, temperature=1.0):\n    return logits.exp() / logits.exp().sum()"
 
 
+def test_a_logarithmic_slider_shows_its_exact_value(page):
+    def bars(length):
+        return charts.bars(["tokens"], [length], "One bar.")
+
+    show(page, make_explore(bars, "Bars.", length=log_range(256, 262144, 4096, steps=40)))
+    slider = page.get_by_role("slider")
+    assert slider.get_attribute("aria-valuetext") == "4,096"
+    slider.press("End")
+    assert slider.get_attribute("aria-valuetext") == "262,144"
+    slider.press("ArrowLeft")
+    assert slider.get_attribute("aria-valuetext") == "220,436"
+
+
 def test_a_wrong_softmax_changes_the_widget_until_the_kernel_is_gone(lab, chromium, tmp_path):
     setup = f"import torch\nfrom utils.widgets import charts, explore\n{WRONG}"
     cells = [nbformat.v4.new_code_cell(source) for source in (setup, cell_with("01", 'page="softmax"'))]
@@ -125,7 +139,10 @@ def test_a_wrong_softmax_changes_the_widget_until_the_kernel_is_gone(lab, chromi
     slider.press("Home")  # T = 0.1
     page.wait_for_function("() => document.querySelector('.course-title').textContent.startsWith('T = 0.1')")
     expect(logits.softmax(0))  # as if T were 1
-    page.evaluate(f"async () => {{ await {CURRENT}.sessionContext.shutdown(); }}")
+    page.evaluate(f"async () => {{ await {CURRENT}.context.save(); await {CURRENT}.sessionContext.shutdown(); }}")
     page.wait_for_selector(f"{WIDGET}[data-mode=page]")
+    expect((logits / 0.1).softmax(0))
+    reopen(notebook, widgets=1)  # saved with the answer of the wrong function
+    assert "reference implementation" in page.locator(".course-note").inner_text()
     expect((logits / 0.1).softmax(0))
     notebook.close()

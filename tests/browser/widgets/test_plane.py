@@ -1,5 +1,7 @@
 """The plane in JupyterLab: it runs on the function in the notebook, trains through it, and stays correct after a restart."""
 
+import re
+
 import nbformat
 import pytest
 import torch
@@ -89,9 +91,30 @@ def test_a_training_step_follows_autograd_and_training_reaches_the_target(notebo
 
     act(widget, "Step", widget.get_by_role("button", name="Step").click)
     assert torch.tensor(state_of(widget)["keys"]).sub(keys - step).abs().max() < 1e-5
+    answered = int(look(widget)["answered"])
     widget.get_by_role("button", name="Train").click()
-    until(widget.inner_text, lambda text: "reached the target" in text, "the output has not reached the target")
+    text = until(widget.inner_text, lambda text: "reached the target" in text, "the output has not reached the target")
+    settle(widget)
     assert look(widget)["mode"] == "kernel"
+    steps = int(re.search(r"after (\d+) steps", text)[1]) - 1
+    assert (
+        steps > 10 and int(look(widget)["answered"]) - answered <= steps / 10 + 3
+    )  # it waits for Python only now and then
+
+
+def test_a_key_dragged_during_training_stays_where_it_was_put(notebook):
+    widget = shown(notebook, CORRECT)
+    widget.get_by_role("button", name="Train").click()
+    target = widget.get_by_role("slider", name="target")
+    for _ in range(3):
+        press(target, "Shift+ArrowUp")
+    until(widget.inner_text, lambda text: "Pause" not in text, "training does not end")
+    settle(widget)
+    state = state_of(widget)
+    assert state["target"] == [-0.5, 1.5] and state["steps"] == 0
+    shown_loss = float(re.search(r"Loss ([0-9.]+)", widget.inner_text())[1])
+    output = torch.tensor(attention_weights(state)) @ torch.tensor(state["keys"])
+    assert (output - torch.tensor(state["target"])).square().sum().item() == pytest.approx(shown_loss, abs=6e-5)
 
 
 def test_after_a_restart_the_weights_still_belong_to_the_query_shown(notebook):

@@ -20,6 +20,7 @@ from utils.build.site import formulas
 from utils.build.site.lesson_page import lesson_page, on_site, with_targets
 from utils.build.site.pages import landing_page, results_on_site, slides_page
 from utils.build.slides import COURSE_TITLE, SlideError, build_deck
+from utils.build.transformer_page import NAME, transformer_page
 from utils.widgets.base import page_html
 
 ASSETS = Path(__file__).with_name("assets")
@@ -69,6 +70,7 @@ def build_site(target: Path, scratch: Path) -> None:
     lectures = sorted(paths.LECTURES.glob("*.ipynb"))
     states = write_lessons(lectures, sources)
     write_documents(sources)
+    write(sources / "extra" / NAME, transformer_page())
     plane = next(state for state in states if state["widget"] == "plane")
     write(sources / "index.md", landing_page(page_html({**plane, "data": {**plane["data"], "title": ""}})))
     write_static(sources / "_static", {state["widget"] for state in states})
@@ -139,7 +141,7 @@ def copy(source: Path, target: Path) -> None:
 def main() -> int:
     start = time.perf_counter()
     try:
-        build_site(paths.SITE, paths.ROOT / ".cache" / "site")
+        build_site(paths.SITE, paths.CACHE / "site")
     except (SphinxError, SlideError, DownloadError) as problem:
         print(f"site: {problem}", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ from utils.build.documents import MEASURED, results_page
 from utils.build.hosting import hosted
 from utils.build.site.lesson_page import on_site
 from utils.build.site.result_plots import plot
+from utils.build.transformer_page import NAME as TRANSFORMER_PAGE
 from utils.exercises.lessons import LESSONS
 from utils.exercises.registry import exercise_count, exercises_of
 
@@ -42,7 +43,8 @@ html_theme.sidebar_secondary.remove: true
 <li>{exercises} exercises whose checks name the misconception.</li>
 <li>Results on held-out data over several seeds, including what did not work.</li>
 <li>On a laptop: two CPU cores, no GPU, offline.</li></ul>
-<p class="buttons"><a class="first" href="{LESSONS[1].name}.html">Read lesson 01</a> <a href="students.html">Run it</a> <a href="slides.html">Slides</a></p>
+<p class="buttons"><a class="first" href="{LESSONS[1].name}.html">Read lesson 01</a> <a href="students.html">Run it</a> <a href="slides.html">Slides</a>
+<a href="{TRANSFORMER_PAGE}">A Transformer, open</a></p>
 </div><div class="landing-widget"><p class="landing-caption"><strong>Drag the query</strong>, the blue arrow, or move it with the arrow keys.</p>
 {widget}<p class="landing-caption">Each key gets an attention weight, the softmax of its dot product with the query. The output is the
 weighted average of the keys.</p></div></div>
@@ -75,6 +77,8 @@ def slides_page() -> str:
     return f"""# Slides and notebooks
 
 Each deck is a single HTML file that works offline: save it and project it. <kbd>S</kbd> opens the speaker notes, <kbd>Esc</kbd> the overview, <kbd>?</kbd> lists all keys.
+
+<a href="{TRANSFORMER_PAGE}">A Transformer, open</a> is one more such file: the trained translator of lesson 06, computed in the page, every matrix to look at.
 
 Student notebooks have stubs instead of solutions. Their checks, data and figures come from the library of the course, so they run
 only inside a copy of the course: see [Install and work](students.md).{elsewhere}

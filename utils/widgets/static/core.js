@@ -147,9 +147,11 @@ function course({ name, build, compute }) {
     model.on("change:answered", hear);
     model.on("change:view", follow);
     const release = keepKeys(root);
-    redraw();
+    // In a notebook opened again the saved answer is that of Python; the note says that the page computes, so it does.
+    const start = () => (disconnected() && !model.isStored ? answerAlone() : redraw());
+    start();
     // Once in the page, texts have their real width and colors their numbers.
-    const drawInPage = () => (root.isConnected ? redraw() : (drawnAgain = requestAnimationFrame(drawInPage)));
+    const drawInPage = () => (root.isConnected ? start() : (drawnAgain = requestAnimationFrame(drawInPage)));
     let drawnAgain = requestAnimationFrame(drawInPage);
     return () => {
       clearTimeout(timer);
@@ -168,12 +170,16 @@ function whenKernelStops(model, listener) {
   // JupyterLab tells it; on other hosts a kernel that does not answer is noticed by its silence.
   const kernel = model.widget_manager?.kernel;
   if (!kernel?.statusChanged) return () => {};
-  const follow = (_, status) => ["restarting", "autorestarting", "terminating", "dead"].includes(status) && listener();
+  const stop = () => {
+    listener();
+    document.dispatchEvent(new CustomEvent("course-kernel-stopped", { detail: model.widget_manager })); // to the extension, which saves the state
+  };
+  const follow = (_, status) => ["restarting", "autorestarting", "terminating", "dead"].includes(status) && stop();
   kernel.statusChanged.connect(follow);
-  kernel.disposed.connect(listener);
+  kernel.disposed.connect(stop);
   return () => {
     kernel.statusChanged.disconnect(follow);
-    kernel.disposed.disconnect(listener);
+    kernel.disposed.disconnect(stop);
   };
 }
 
@@ -244,7 +250,7 @@ const CONTROLS = {
     const input = html("input", box, "", { type: "range", min: 0, max: spec.steps, step: 1 });
     const valueAt = (place) =>
       spec.log
-        ? Number((spec.low * (spec.high / spec.low) ** (place / spec.steps)).toPrecision(4))
+        ? fourDigits(spec.low * (spec.high / spec.low) ** (place / spec.steps))
         : Number((spec.low + (spec.high - spec.low) * (place / spec.steps)).toFixed(spec.decimals));
     const placeOf = (value) =>
       spec.log
@@ -253,7 +259,7 @@ const CONTROLS = {
     input.addEventListener("input", () => change(valueAt(Number(input.value))));
     return (value) => {
       if (Math.round(placeOf(value)) !== Number(input.value)) input.value = Math.round(placeOf(value));
-      const said = spec.log ? Number(value.toPrecision(3)).toLocaleString("en") : minus(value.toFixed(spec.decimals));
+      const said = spec.log ? value.toLocaleString("en", { maximumSignificantDigits: 15 }) : minus(value.toFixed(spec.decimals));
       words.textContent = `${spec.label}: ${said}`;
       input.setAttribute("aria-valuetext", said);
     };
@@ -301,6 +307,10 @@ const CONTROLS = {
 
 function minus(text) {
   return String(text).replace("-", "−");
+}
+
+function fourDigits(value) {
+  return value < 1000 ? Number(value.toPrecision(4)) : Math.round(value); // all digits of a whole number
 }
 
 function percent(probability) {

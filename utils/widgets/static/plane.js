@@ -2,13 +2,12 @@
 
 const SIZE = 440;
 const FIELD = 60; // queries along each side of the field
-const LEARNING_RATE = 0.1;
-const MAX_NORM = 1; // of the gradient at one point; a longer one is clipped
 const TRAIN_STEPS = 100; // steps of one press of Train
+const STEPS_AT_ONCE = 10; // of an answer, and so few that the points can still be dragged meanwhile
 const CURVE = { width: 260, height: 64 };
 
 function build(ui) {
-  const { names, extent, start } = ui.data;
+  const { names, extent, start, learning_rate, max_norm } = ui.data;
   const row = html("div", ui.body, "course-plane-row");
   const square = html("div", row, "course-plane-square");
   const field = html("canvas", square, "course-plane-field", { width: FIELD, height: FIELD, "aria-hidden": "true" });
@@ -48,7 +47,7 @@ function build(ui) {
   const inputs = html("fieldset", side, "course-controls");
   const showTemperature = addControls(ui, ui.data.controls, inputs);
   const showSeparate = CONTROLS.check({ label: "separate values" }, inputs, (separate) =>
-    ui.setInputs({ values: separate ? ui.inputs.keys.map((key) => key.map((part) => Math.min(part + 0.5, extent))) : null }),
+    change({ values: separate ? now().keys.map((key) => key.map((part) => Math.min(part + 0.5, extent))) : null }),
   );
   const showFieldBox = CONTROLS.check({ label: "color field" }, inputs, (on) => ui.setView({ field: on }));
   const buttons = html("div", side, "course-controls");
@@ -57,7 +56,7 @@ function build(ui) {
   button(buttons, "Reset", () => {
     run(0);
     losses.length = 0;
-    ui.setInputs(start);
+    change(start);
   });
   const loss = html("p", side, "course-plane-loss");
   const curve = svg("svg", side, { viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, class: "course-plane-curve", "aria-hidden": "true" });
@@ -66,73 +65,81 @@ function build(ui) {
   outcome.textContent = "Training moves keys and values until the output reaches the target.";
   html("p", ui.body, "course-plane-legend").textContent =
     "Disks: attention weight as area. Color field: for every query, the colors of the keys mixed by their weights, computed in this page. " +
-    `Arrows: negative gradient of the loss. A training step moves each point by ${LEARNING_RATE} times its negative gradient (norm at most ${MAX_NORM}).`;
+    `Arrows: negative gradient of the loss. A training step moves each point by ${learning_rate} times its negative gradient (norm at most ${max_norm}).`;
 
   function move(id, at) {
-    if (typeof id === "string") return ui.setInputs({ [id]: at });
+    if (typeof id === "string") return change({ [id]: at });
     const [kind, index] = id;
-    ui.setInputs({ [kind]: ui.inputs[kind].map((point, other) => (other === index ? at : point)) });
+    change({ [kind]: now()[kind].map((point, other) => (other === index ? at : point)) });
   }
 
-  // Training: each step uses the gradients of the answer, so it waits until that belongs to the points shown.
+  // Training: an answer has the points after several steps, which are shown one a frame; the next answer is asked for meanwhile.
 
   const losses = []; // before and after every step
   let training = 0; // steps still to go
-  let stepped = false; // a step waits for its answer
+  let asked = false; // for the next steps
+  let ahead = []; // steps that are computed and not yet shown
+  let shown = null; // points and answer while the answer to the inputs is not theirs
   let frame = null;
-  ui.onRemove(() => run(0));
+  ui.onRemove(() => cancelAnimationFrame(frame));
+  const now = () => shown ?? { keys: ui.inputs.keys, values: ui.inputs.values, answer: ui.answer };
+
+  function change(inputs) {
+    const { answer, ...points } = now();
+    const { keys, values, ...others } = { ...points, ...inputs };
+    shown = { keys, values, answer };
+    ahead = [];
+    asked = false;
+    ui.setInputs({ keys, values, ...others, steps: 0 });
+  }
 
   function run(steps) {
-    training = steps;
     cancelAnimationFrame(frame);
+    if (shown) change({}); // what is shown is what stays
+    training = steps;
     outcome.textContent = "";
-    if (steps && ui.settled()) frame = requestAnimationFrame(step);
+    if (steps) frame = requestAnimationFrame(step);
     showTraining();
   }
 
   function step() {
-    const { key_gradients: keys, value_gradients: values, loss } = ui.answer;
-    if (!losses.length) losses.push(loss);
-    training--;
-    stepped = true;
-    ui.setInputs({ keys: descend(ui.inputs.keys, keys), values: ui.inputs.values && descend(ui.inputs.values, values) });
-  }
-
-  function descend(points, gradients) {
-    if (!gradients) return points;
-    const clamp = (number) => Math.min(extent, Math.max(-extent, number));
-    return points.map((point, index) => {
-      const shrink = LEARNING_RATE * Math.min(1, MAX_NORM / Math.hypot(...gradients[index]));
-      return point.map((part, axis) => clamp(part - shrink * gradients[index][axis]));
-    });
-  }
-
-  function follow() {
-    if (!ui.settled()) return;
-    if (stepped) losses.push(ui.answer.loss);
-    stepped = false;
-    const reason = training ? reasonToStop() : undefined;
-    if (reason !== undefined) {
-      run(0);
-      outcome.textContent = reason;
+    if (asked && ui.settled()) {
+      asked = false;
+      if (!ui.error) ahead.push(...ui.answer.path);
     }
-    cancelAnimationFrame(frame);
-    if (training) frame = requestAnimationFrame(step);
+    if (!asked && ui.settled() && ahead.length < Math.min(STEPS_AT_ONCE, training)) {
+      const { keys, values } = ahead.at(-1) ?? now();
+      shown ??= now();
+      asked = true;
+      ui.setInputs({ keys, values, steps: Math.min(STEPS_AT_ONCE, training - ahead.length) });
+    }
+    if (ahead.length) {
+      if (!losses.length) losses.push(now().answer.loss);
+      shown = ahead.shift();
+      losses.push(shown.answer.loss);
+      training--;
+      draw();
+    }
+    const reason = reasonToStop();
+    if (reason === undefined && training) return (frame = requestAnimationFrame(step));
+    run(0);
+    outcome.textContent = reason ?? "";
   }
 
   function reasonToStop() {
-    const { loss, key_gradients: keys, value_gradients: values } = ui.answer;
+    const { loss, key_gradients: keys, value_gradients: values } = now().answer;
     if (ui.error || !keys) return ""; // the buttons are disabled
     if (loss < 1e-4) return "The output has reached the target.";
     if (Math.max(...[...keys, ...(values ?? [])].flat().map(Math.abs)) < 1e-3) return "The gradient has vanished.";
   }
 
   function showTraining() {
-    const possible = Boolean(ui.answer.key_gradients) && !ui.error;
+    const { answer } = now();
+    const possible = Boolean(answer.key_gradients) && !ui.error;
     train.textContent = training > 1 ? "Pause" : "Train";
     train.disabled = once.disabled = !possible;
-    loss.textContent = `Loss ${ui.answer.loss.toFixed(4)}` + (losses.length > 1 ? ` after ${losses.length - 1} steps` : "");
-    if (!ui.answer.key_gradients) outcome.textContent = "No gradient reaches the keys, so nothing can be trained.";
+    loss.textContent = `Loss ${answer.loss.toFixed(4)}` + (losses.length > 1 ? ` after ${losses.length - 1} steps` : "");
+    if (!answer.key_gradients) outcome.textContent = "No gradient reaches the keys, so nothing can be trained.";
     const [most, last] = [Math.max(...losses, 1e-9), Math.max(losses.length - 1, TRAIN_STEPS)];
     const at = (loss, index) => `${((CURVE.width * index) / last).toFixed(1)},${(CURVE.height - 3 - ((CURVE.height - 6) * loss) / most).toFixed(1)}`;
     line.setAttribute("points", losses.map(at).join(" "));
@@ -143,7 +150,8 @@ function build(ui) {
   let colors = null;
   let drawn = "";
   function drawField() {
-    const { keys, temperature } = ui.inputs;
+    const { temperature } = ui.inputs;
+    const { keys } = now();
     field.hidden = !ui.view.field;
     if (!ui.root.isConnected) return; // colors are not known yet
     colors ??= names.map((_, index) => rgb(ui.root, `--c-series-${index % 6}`));
@@ -187,8 +195,9 @@ function build(ui) {
   }
 
   function drawPoints() {
-    const { query, keys, values, target: aim } = ui.inputs;
-    const { weights, output: at, key_gradients, value_gradients } = ui.answer;
+    const { query, target: aim } = ui.inputs;
+    const { keys, values, answer } = now();
+    const { weights, output: at, key_gradients, value_gradients } = answer;
     const named = [];
     points.forEach((point, index) => {
       const [weight, key, value] = [weights[index], keys[index], values?.[index]];
@@ -226,15 +235,16 @@ function build(ui) {
     plane.arrange([...named, { name: texts.target, at: aim }, { name: texts.output, at }, { name: texts.query, at: query }]);
   }
 
-  return () => {
+  function draw() {
+    if (ui.settled() && !ui.inputs.steps) shown = null;
     showTemperature();
     showSeparate(Boolean(ui.inputs.values));
     showFieldBox(Boolean(ui.view.field));
     drawField();
     drawPoints();
-    follow();
     showTraining();
-  };
+  }
+  return draw;
 }
 
 function weightBar(parent, name, color) {
@@ -244,7 +254,23 @@ function weightBar(parent, name, color) {
   return { bar, number: html("output", row) };
 }
 
-function compute(data, { query, keys, values, temperature, target }) {
+function compute(data, { query, keys, values, target, temperature, steps }) {
+  const at = (keys, values) => answerAt(query, keys, values, target, temperature);
+  const move = (points, gradients) =>
+    points?.map((point, index) => {
+      const size = data.learning_rate * Math.min(1, data.max_norm / Math.max(Math.hypot(...gradients[index]), 1e-12));
+      return point.map((part, axis) => Math.min(data.extent, Math.max(-data.extent, part - size * gradients[index][axis])));
+    }) ?? null;
+  const path = [];
+  const answer = at(keys, values);
+  for (let now = { keys, values, answer }; path.length < steps; path.push(now)) {
+    const moved = { keys: move(now.keys, now.answer.key_gradients), values: move(now.values, now.answer.value_gradients) };
+    now = { ...moved, answer: at(moved.keys, moved.values) };
+  }
+  return { ...answer, path };
+}
+
+function answerAt(query, keys, values, target, temperature) {
   const weights = softmax(keys.map((key) => dot(key, query)), temperature);
   const output = weightedSum(weights, values ?? keys);
   const error = output.map((part, axis) => part - target[axis]);

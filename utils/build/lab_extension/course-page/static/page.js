@@ -1,3 +1,5 @@
+// Figures and widgets of saved notebooks.
+//
 // JupyterLab shows the picture of an output without alt text: a screen reader says only "image". The course writes its alt
 // text into the PNG file ("Description", see utils/plots/style.py). It is read back here, so that figures of notebooks that
 // nobody has run have it, too; page.css then gives these figures, and no other picture, dark colors on a dark page.
@@ -42,7 +44,70 @@
     }
   }
 
-  function activate() {
+  // JupyterLab saves the widgets of a running kernel only. A notebook saved after a restart, or opened again and saved before its
+  // cells ran, would lose all others: their last known state is put back each time.
+
+  const STATE = "application/vnd.jupyter.widget-state+json";
+  const VIEW = "application/vnd.jupyter.widget-view+json";
+  const NOT_FOUND = "Error displaying widget: model not found";
+  const watched = new WeakSet();
+
+  const savedIn = (notebook) => notebook.getMetadata("widgets")?.[STATE];
+  const save = (notebook, state) => notebook.setMetadata("widgets", { ...notebook.getMetadata("widgets"), [STATE]: state });
+
+  async function keepWidgets(context) {
+    await context.ready;
+    const notebook = context.model;
+    const known = {};
+    const learn = () => void Object.assign(known, savedIn(notebook)?.state);
+    learn();
+    notebook.metadataChanged.connect(learn);
+    context.saveState.connect((_, progress) => {
+      if (progress !== "started") return;
+      const saved = savedIn(notebook);
+      const state = { ...saved?.state };
+      const keep = (id) => {
+        if (id in state || !(id in known)) return;
+        state[id] = known[id];
+        for (const value of Object.values(known[id].state).flat())
+          if (String(value).startsWith("IPY_MODEL_")) keep(value.slice("IPY_MODEL_".length));
+      };
+      shownIn(notebook).forEach(keep);
+      if (Object.keys(state).length) save(notebook, { version_major: 2, version_minor: 0, ...saved, state });
+    });
+  }
+
+  function shownIn(notebook) {
+    const outputs = [...notebook.cells].flatMap(({ outputs }) => Array.from({ length: outputs?.length ?? 0 }, (_, index) => outputs.get(index)));
+    return outputs.map((output) => output.data?.[VIEW]?.model_id).filter(Boolean);
+  }
+
+  function watchNotebooks(shell) {
+    for (const { context } of shell.widgets("main")) {
+      if (!context?.model?.cells || watched.has(context)) continue;
+      watched.add(context);
+      keepWidgets(context);
+    }
+  }
+
+  // Of every widget of a kernel that stops: before the stop, JupyterLab may never have saved it.
+  const stopped = new WeakSet();
+  document.addEventListener("course-kernel-stopped", async ({ detail: manager }) => {
+    if (!manager?.context || stopped.has(manager)) return;
+    stopped.add(manager);
+    save(manager.context.model, await manager.get_state({ drop_defaults: true }));
+    stopped.delete(manager);
+  });
+
+  function explainLost() {
+    for (const output of document.querySelectorAll(".jp-OutputArea-output.jupyter-widgets")) {
+      if (output.textContent !== NOT_FOUND) continue;
+      output.textContent = "Run this cell to activate the widget.";
+      output.classList.add("course-lost");
+    }
+  }
+
+  function activate({ shell }) {
     const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: styles });
     document.head.append(link);
     let waiting = false;
@@ -51,7 +116,9 @@
       waiting = true;
       requestAnimationFrame(() => {
         waiting = false;
+        watchNotebooks(shell);
         describeAll();
+        explainLost();
       });
     };
     new MutationObserver(soon).observe(document.body, { childList: true, subtree: true });
