@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from utils import paths
-from utils.exercises.registry import exercise_count, find
-from utils.exercises.lessons import LESSONS
 from utils.build.hosting import LINKS, hosted
 from utils.build.live import quiz_html, stored_state
 from utils.build.slides import shown_code, source_of, stubs_of
 from utils.build.source import CHECKS, HEADER
 from utils.checks.text import paragraphs
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercise_count, find
 from utils.widgets.base import page_html
+
 
 @dataclass(frozen=True)
 class Page:

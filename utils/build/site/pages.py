@@ -2,13 +2,13 @@
 
 import html
 
-from utils.exercises.registry import exercise_count, exercises_of
-from utils.exercises.lessons import LESSONS
 from utils.build.documents import MEASURED, results_page
 from utils.build.hosting import hosted
 from utils.build.site.lesson_page import on_site
 from utils.build.site.result_plots import plot
 from utils.build.transformer_page import NAME as TRANSFORMER_PAGE
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercise_count, exercises_of
 
 PLOT = '<div class="plot-scroll">'
 TREES = {
