@@ -132,7 +132,7 @@ show(
 # Point at the orange arrow: it is all that the decoder knows of the source.
 
 # %% [markdown]
-# **A trained one, open.** Click a block to see its matrices. Which source tokens do *ne* and *pas* attend to? Cut such a link.
+# **Open one.** Click a block. Which source token do the predictions of *ne* and *pas* attend to? Cut a link.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 open_transformer()
@@ -772,7 +772,7 @@ for pair, row in zip(pairs.test, greedy_ids.tolist(), strict=False):
     print("   ", join(words, "french"), "(correct)" if tuple(words) == pair.french else "(wrong)")
 
 # %% [markdown]
-# Your model, open. A badge names the exercise behind a block.
+# Your model, open; badges name exercises.
 
 # %% tags=["hide-input"]
 open_transformer(translator, english, french, badges(), title="Your Transformer, open")
