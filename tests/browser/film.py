@@ -13,7 +13,7 @@ from utils.widgets.base import page_html, page_script, page_style
 from utils.widgets.open_transformer import open_transformer
 
 FRAME = 80  # milliseconds
-FILM, STILL = {"width": 980, "height": 640}, {"width": 1280, "height": 690}
+FILM, STILL = {"width": 980, "height": 664}, {"width": 1280, "height": 690}
 SMALLER = 900 / 980
 FIRST, SENTENCE = "the small black cat sleeps", "the old king does not sleep"
 AGREEMENT = "the kings who see the queen are tired"
