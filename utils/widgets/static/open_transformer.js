@@ -153,6 +153,8 @@ function build(ui) {
   let colors = {};
   let hovered = null; // {side, index} under the pointer
   let hoveredHead = null; // {id, head} of a thumbnail under the pointer
+  // What the diagram shows without any attention, and with that of all blocks: painted once for each step.
+  const [still, whole] = [document.createElement("canvas"), document.createElement("canvas")];
   let timer = null;
   const ruler = document.createElement("canvas").getContext("2d");
   let flowing = null; // the running animation
@@ -502,6 +504,11 @@ function build(ui) {
   function weightsOf(id) {
     const { heads } = tensorsOf(id);
     if (hoveredHead?.id === id) return (i, j) => at(heads[hoveredHead.head].weights, i, j);
+    return largestOf(id);
+  }
+
+  function largestOf(id) {
+    const { heads } = tensorsOf(id);
     const on = heads.filter(({ off }) => !off);
     return (i, j) => on.reduce((most, head) => Math.max(most, at(head.weights, i, j)), 0);
   }
@@ -595,9 +602,39 @@ function build(ui) {
     pen.strokeRect(left - 0.5, from - 0.5, wide + 1, tall + 1);
   }
 
+  function cleared(canvas) {
+    if (canvas.width !== base.width || canvas.height !== base.height) set(canvas, { width: base.width, height: base.height });
+    return prepared(canvas);
+  }
+
+  const copyTo = (pen, canvas) => pen.drawImage(canvas, 0, 0, canvas.width / (devicePixelRatio || 1), canvas.height / (devicePixelRatio || 1));
+
   function paintBase() {
+    paintStill(cleared(still));
+    const pen = cleared(whole);
+    copyTo(pen, still);
+    order().filter(isAttention).forEach((id) => paintAttention(pen, id, largestOf(id)));
+    paintThumbs();
+    paintHead();
+  }
+
+  function paintHead() {
+    // The diagram, and in it the block whose head is under the pointer with the weights of that head alone.
     const pen = prepared(base);
-    const rows = step();
+    copyTo(pen, whole);
+    if (!hoveredHead) return;
+    const { y, high } = plan.rows.get(hoveredHead.id);
+    pen.save();
+    pen.beginPath();
+    pen.rect(0, y, base.width, high);
+    pen.clip();
+    pen.clearRect(0, y, base.width, high);
+    copyTo(pen, still);
+    paintAttention(pen, hoveredHead.id, weightsOf(hoveredHead.id));
+    pen.restore();
+  }
+
+  function paintStill(pen) {
     pen.lineCap = "round";
     // Layers
     pen.setLineDash([5, 4]);
@@ -623,22 +660,18 @@ function build(ui) {
     pen.lineWidth = Math.min(1.6, plan.loom.wire / 2.4);
     for (let index = 0; index < count("source"); index++) wirePath(pen, index);
     for (const id of order()) {
+      if (isAttention(id)) continue;
       const side = stackOf(id) === "encoder" ? "source" : "target";
-      if (isAttention(id)) paintAttention(pen, id);
-      else {
-        const kind = kindOf(id);
-        for (let index = 0; index < done(side); index++) {
-          if (kind === "lm_head") paintProbability(pen, index);
-          else glyph(pen, id, tensorsOf(id)[kind === "feed_forward" ? "active" : "output"], index, side, kind === "feed_forward" ? "value" : undefined);
-        }
+      const kind = kindOf(id);
+      for (let index = 0; index < done(side); index++) {
+        if (kind === "lm_head") paintProbability(pen, index);
+        else glyph(pen, id, tensorsOf(id)[kind === "feed_forward" ? "active" : "output"], index, side, kind === "feed_forward" ? "value" : undefined);
       }
     }
-    paintThumbs(rows);
   }
 
-  function paintAttention(pen, id) {
+  function paintAttention(pen, id, weight) {
     const [own, other] = sidesOf(id);
-    const weight = weightsOf(id);
     const color = KINDS[kindOf(id)].color.slice(4);
     const { y, high } = plan.rows.get(id);
     for (let query = 0; query < done(own); query++)
@@ -702,7 +735,7 @@ function build(ui) {
     pen.fillText(probability >= 0.995 ? "1.00" : probability.toFixed(2).slice(1), plan.x("target", index), y + high / 2 + 5);
   }
 
-  function paintThumbs(rows) {
+  function paintThumbs() {
     for (const [id, { thumbs }] of blocks) {
       const [own, other] = sidesOf(id);
       const color = KINDS[kindOf(id)].color.slice(4);
@@ -903,7 +936,7 @@ function build(ui) {
     if (token?.side === hovered?.side && token?.index === hovered?.index && sameHead) return;
     hovered = token;
     hoveredHead = head;
-    if (!sameHead) paintBase();
+    if (!sameHead) paintHead();
     trace();
     tell();
   }
