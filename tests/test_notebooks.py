@@ -7,6 +7,8 @@ import ast
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -90,3 +92,12 @@ def test_every_link_of_a_lesson_works_on_a_code_host_and_in_work(name):
             if path.parent == WORK:  # `make lab` copies the student notebooks there
                 path = HERE.students / path.name
             assert path.exists(), f"{folder.name}/{name}.ipynb links to {target}"
+
+
+def test_the_first_cell_of_lesson_00_loads_neither_torch_nor_matplotlib():
+    """They take seconds, and the first cell that a student ever runs should answer at once."""
+    source = read_lesson("00_start_here")
+    first = next(cell.source for cell in source.cells if cell.cell_type == "code")
+    heavy = "import sys; print({'torch', 'matplotlib', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", f"{first}\n{heavy}"], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")

@@ -29,20 +29,17 @@
 # Ask who has used attention before, and who has trained a network. Both groups need the tensor warm-up below.
 
 # %% tags=["nbval-check-output"]
-import torch
-
-from utils.build.environment import check_environment
 from utils.exercises import badges, board, exercise, lesson
-from utils.plots import show
-from utils.plots.course_map import course_map
 
-torch.set_num_threads(1)
 lesson("00")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you will build, and in which lesson
 
 # %% slideshow={"slide_type": "subslide"}
+from utils.plots import show
+from utils.plots.course_map import course_map
+
 show(
     course_map(badges()),
     alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, 02 several hops, "
@@ -57,6 +54,11 @@ show(
 # ## Is this machine ready?
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+import torch
+
+from utils.build.environment import check_environment
+
+torch.set_num_threads(1)
 report = check_environment()
 print(report.verdict)
 

@@ -132,7 +132,7 @@ show(
 # Point at the orange arrow: it is all that the decoder knows of the source.
 
 # %% [markdown]
-# **A trained one, open.** Click a block to see its matrices. Which source tokens do *ne* and *pas* attend to? Cut such a link.
+# **Open one.** Click a block. Which source token do the predictions of *ne* and *pas* attend to? Cut a link.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 open_transformer()
@@ -191,7 +191,7 @@ print(f"loss: {F.cross_entropy(logits, torch.tensor([0, 1])):.3f}")
 # ### Embeddings
 #
 # Token embeddings are initialized with standard deviation $1/\sqrt d$, because the same matrix may serve as the output layer. Multiplied by $\sqrt d$,
-# they match the magnitude of the sinusoids of lesson 04.
+# they have the order of magnitude of the sinusoids of lesson 04.
 #
 # **Exercise 6.1** (optional). Add scaled embeddings and positions: $\sqrt d\;E[\text{token}]+P[\text{position}]$.
 #
@@ -269,7 +269,7 @@ quiz("6.c")
 #
 # | argument | shape | used in |
 # |---|---|---|
-# | `mask` | (m, m) or (b, m, m) | self-attention, for example causal |
+# | `mask` | (m, m) | self-attention, for example causal |
 # | `memory_mask` | (b, 1, n) | cross-attention, False at source padding |
 #
 # - `norm1`, `norm2`, `norm3` belong to the three sublayers in this order. The memory is not normalized again. `self.feed_forward(x)` returns one tensor.
@@ -289,7 +289,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x, memory, mask=None, memory_mask=None):
         """x (b, m, dim), memory (b, n, dim) to x, weights (b, num_heads, m, m), (b, num_heads, m, n).
 
-        mask (m, m) or (b, m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
+        mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
         """
         ### BEGIN SOLUTION
         context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)
@@ -557,7 +557,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Warm-up
 #
-# Adam divides by a running average ([Kingma and Ba, 2015](../docs/references.md#kingma2015)) that at first comes from few gradients
+# Adam divides by the root of a running average of squared gradients ([Kingma and Ba, 2015](../docs/references.md#kingma2015)), at first of few gradients
 # ([Liu et al., 2020](../docs/references.md#liu2020)), so the learning rate starts small. Equation 3 of
 # [Vaswani et al. (2017)](../docs/references.md#vaswani2017), often called the *Noam* schedule, with steps counted from 1:
 #
@@ -605,8 +605,8 @@ show(
 print(warmup.label)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Pre-norm trains at every depth; warm-up helps. Post-norm without warm-up fails from four layers on; with six, at this learning rate, 100 warm-up steps
-# are not enough either. With two layers it hardly matters. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the gradients at
+# Pre-norm trains at every depth tried; warm-up helps. Post-norm without warm-up fails from four layers on; with six, at this learning rate, 100 warm-up steps
+# are not enough either. With two layers post-norm trains either way, to a higher loss without. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the gradients at
 # initialization.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -641,7 +641,7 @@ recipes.table(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Confidence**: mean probability of the predicted token under teacher forcing; **accuracy**: how often it is correct. In a **calibrated** model
 # the two agree. The ranges of exact match overlap: none of these parts decides it. With label smoothing the model is only as confident as its smoothed
-# targets, so less confident than accurate. Its alignment is better.
+# targets, so less confident than accurate. Its alignment is better than the lesson's recipe gives.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The training loop
@@ -679,7 +679,7 @@ print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 result = training.train_transformer(**training.LESSON)
 num_steps = len(result["loss"])
 print(f"{result['parameters']:,} parameters", end="; ")
-print(f"{num_steps:,} steps of {training.BATCH_TOKENS} target tokens")
+print(f"{num_steps:,} steps of up to {training.BATCH_TOKENS} target tokens")
 print(f"held-out sentences: exact match {100 * result['exact']:.1f} %, BLEU {result['bleu']:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -772,7 +772,7 @@ for pair, row in zip(pairs.test, greedy_ids.tolist(), strict=False):
     print("   ", join(words, "french"), "(correct)" if tuple(words) == pair.french else "(wrong)")
 
 # %% [markdown]
-# Your model, open. A badge names the exercise behind a block.
+# Your model, open; badges name exercises.
 
 # %% tags=["hide-input"]
 open_transformer(translator, english, french, badges(), title="Your Transformer, open")
@@ -990,7 +990,7 @@ for name in subsets:
     print(f"    {len(wrong)} wrong: {missed} search errors, {len(wrong) - missed} model errors")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# At trained lengths the beam changes next to nothing. On longer sentences it finds more probable translations, hardly any of them correct: nearly all
+# At trained lengths the beam changes nothing here. On longer sentences it finds more probable translations, hardly any of them correct: nearly all
 # errors are model errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
 
 # %% [markdown]
@@ -1064,7 +1064,7 @@ attention_view(
 )
 
 # %% [markdown]
-# The **alignment head** has the lowest error rate on validation pairs. It is evaluated on test pairs.
+# The **alignment head** has the lowest error rate on validation pairs (the mean over a layer competes too). It is evaluated on test pairs.
 
 # %%
 errors = 100 * result["alignment_head"]["errors"]
@@ -1251,7 +1251,7 @@ baseline = attention_roles.majority_gender_accuracy(cases)
 print(f"baseline: the more frequent gender, correct number    {100 * baseline:5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without the position that *predicted* the noun, the model is near the baseline that guesses the gender; the other ablations cost almost nothing. So the
+# Without the position that *predicted* the noun, the model is near the baseline that guesses the gender; the other ablations cost almost nothing. So in this model the
 # gender comes from that position, probably because cross-attention retrieved the noun there to predict it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1330,7 +1330,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Every model with attention translates at least 98 % of the test sentences exactly (medians): on this corpus the Transformer is hardly better than an RNN with
 # attention. *Longer*: sentences longer than any in training. There dot attention is best. Of the models with attention, the Transformer with sinusoids has
-# the fewest exact matches; rotary positions double their number, but have the lowest BLEU: when they fail, they fail badly.
+# the fewest exact matches; rotary positions double their number, but have the lowest BLEU of these: when they fail, they fail badly.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why do sinusoids fail there?
@@ -1385,7 +1385,9 @@ chains = {
     "Transformer": sizes["num_layers"] * (2 + 3),
 }  # sublayers of both stacks
 rows_per_step = {"recurrent": tokens // n, "Transformer": tokens}
-print(f"one forward and backward pass, {tokens // n} sentences of {n} tokens")
+print(
+    f"one training step, {tokens // n} sentences of {n} tokens; dependent steps of its forward pass:"
+)
 for name, chain in chains.items():
     seconds = tokens / slowest["training"][name]
     print(f"{name:12s} {seconds:.2f} s = {chain:4d} dependent steps", end=" ")
@@ -1393,9 +1395,9 @@ for name, chain in chains.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Parallel hardware shortens a few large steps, not a thousand small ones in a row. So the Transformer surpassed the best recurrent systems at a fraction of their
-# training cost (table 2 there). Larger models became affordable, and Transformers keep improving with size and longer context, where LSTMs level off
-# ([Kaplan et al., 2020](../docs/references.md#kaplan2020); lesson 09). **Where recurrence was better here**: tokens per second on one core, and
-# sentences longer than in training.
+# training cost (table 2 there). Larger models became affordable, and Transformers kept improving with size and with longer context, where the LSTMs of
+# one study leveled off ([Kaplan et al., 2020](../docs/references.md#kaplan2020); lesson 09). **Where recurrence was better here**: tokens per second on one core, and,
+# with attention, sentences longer than in training.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # At this size an RNN with attention is a reasonable choice. Say so.
@@ -1435,11 +1437,11 @@ assert chains["recurrent"] > 1000
 #
 # - A decoder layer: causal self-attention, cross-attention to the memory, feed-forward network, each with a residual connection and a norm.
 # - Targets are shifted by one. All positions train at once, and nothing leaks from the future.
-# - Decoding is sequential; the key-value cache avoids repeated work. Beam search usually finds more probable sentences, not always better ones.
-# - Deep post-norm fails without warm-up, and here at six layers even with it; pre-norm trains at every depth, better with warm-up.
+# - Decoding is sequential; the key-value cache avoids repeated work. Beam search sometimes finds a more probable sentence, not always a better one.
+# - Deep post-norm fails without warm-up, and here at six layers even with it; pre-norm trains at every depth tried, better with warm-up.
 # - Attention weights suggest what a model uses; ablation tests it.
 # - With the same data and epochs, RNNs with attention and Transformers translate this corpus equally well. On one core these RNNs are faster, and they
-#   translate more of the longer sentences; Transformers have no long chain of dependent steps, so they train faster on parallel hardware.
+#   translate more of the longer sentences; Transformers have no long chain of dependent steps, which parallel hardware can exploit (not measured here).
 #
 # **Open question.** Translation needs labeled pairs. What can a model learn from text without labels? [Lesson 07](07_tokenize_and_pretrain.ipynb).
 

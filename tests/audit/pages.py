@@ -35,8 +35,12 @@ FOLDER = ROOT / ".cache" / "audit" / "pages"
 FORMS = {"lecture": lessons.lecture, "student": lessons.student}
 ALL = ("site", "widgets", *FORMS)
 WIDTHS = (900, 1920)  # pixels of the window in which every widget is looked at
-WIDER = """e => [...e.querySelectorAll("*")].filter((part) => part.getBoundingClientRect().right > e.closest(".jp-OutputArea-output, body").getBoundingClientRect().right + 2
-    && !part.closest(".course-scroll")).length"""
+# Parts of a widget that leave the page; what scrolls sideways may be wider.
+WIDER = """e => {
+    const end = e.closest(".jp-OutputArea-output, body").getBoundingClientRect().right + 2;
+    const scrolls = (part) => part !== e.parentElement && (getComputedStyle(part).overflowX === "auto" || scrolls(part.parentElement));
+    return [...e.querySelectorAll("*")].filter((part) => part.getBoundingClientRect().right > end && !scrolls(part)).length;
+}"""
 
 # A lecture's kernel checks every picture that it draws, also those of a widget at the ends of its controls.
 WATCH = """

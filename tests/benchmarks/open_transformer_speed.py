@@ -122,7 +122,6 @@ def show(result: dict) -> Shown:
         rows,
         (
             at_most("encoder and first token", first, 50, "ms"),
-            at_most("the same in a page just opened", result["cold"], 50, "ms"),
             at_most("each further token", further, 10, "ms"),
             at_most("usable after opening the file", usable / 1000, 1.5, "s"),
             at_least("fewest frames a second", min(result["frames"].values()), 50),

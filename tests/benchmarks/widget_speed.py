@@ -13,31 +13,28 @@ from utils.widgets import registry
 from utils.widgets.base import page_html, page_script, page_style
 
 ROUNDS = 21
-# Moves one control of the inputs back and forth, if the widget has one, and returns its name.
-MOVE = """(root, round) => {
-    const change = (e, value) => { e.value = value; e.dispatchEvent(new Event("input")); e.dispatchEvent(new Event("change")); };
-    const usable = (selector) => [...root.querySelectorAll(selector)].find((e) => !e.matches(":disabled") && e.offsetParent);
-    const slider = usable("input[type=range]"), menu = usable("select"), grid = usable(".course-body [tabindex='0']");
-    if (slider) change(slider, Number(slider.min) + (round % 2) * (Number(slider.max) - Number(slider.min)) / 2);
-    else if (menu) change(menu, menu.options[round % 2].value);
-    else {
-        const target = grid ?? usable("button") ?? usable("input");
-        target.focus();
-        target.click();
-    }
+# Moves one control back and forth: the one with this index, those of the inputs first.
+MOVE = """(root, [index, round]) => {
+    const kinds = ["input[type=range]", "select", "input[type=checkbox]", "input[type=text], textarea", ".course-controls button", "[tabindex='0']", "button", "input"];
+    const usable = (e) => !e.matches(":disabled") && e.getBoundingClientRect().width;
+    const e = [...new Set(kinds.flatMap((kind) => [...root.querySelectorAll(kind)].filter(usable)))][index];
+    const change = (value) => { e.value = value; e.dispatchEvent(new Event("input")); e.dispatchEvent(new Event("change")); };
+    if (e?.type === "range") change(Number(e.min) + (round % 2) * (Number(e.max) - Number(e.min)) / 2);
+    else if (e?.matches("select")) change(e.options[round % 2].value);
+    else if (e?.matches("input[type=text], textarea")) change(e.value);
+    else { e?.focus(); e?.dispatchEvent(new MouseEvent("click", {bubbles: true})); }
 }"""
-# The milliseconds from moving a control to the answer of Python; undefined if the control asked for none.
-ANSWERED = f"""(root, round) => new Promise((resolve) => {{
+TRIED = 6  # controls of a widget, until one asks Python
+# The milliseconds from moving a control to the answer of Python; null if it asks for none.
+ANSWERED = f"""(root, control) => new Promise((resolve) => {{
     const before = root.dataset.answered, start = performance.now();
     const watch = new MutationObserver(() => root.dataset.answered !== before && done(performance.now() - start));
     const done = (milliseconds) => {{ watch.disconnect(); clearTimeout(timer); resolve(milliseconds); }};
     const timer = setTimeout(() => done(null), 3000);
     watch.observe(root, {{attributeFilter: ["data-answered"]}});
-    ({MOVE})(root, round);
+    ({MOVE})(root, control);
 }})"""
-DRAWN = (
-    f"(root, round) => {{ const start = performance.now(); ({MOVE})(root, round); return performance.now() - start; }}"
-)
+DRAWN = f"(root, control) => {{ const start = performance.now(); ({MOVE})(root, control); return performance.now() - start; }}"
 # Frames a second while the pointer goes over every part of the widget that reacts to it, one part a frame.
 FRAMES = """(root, seconds) => new Promise((resolve) => {
     const parts = [...root.querySelectorAll(".course-body svg *, .course-body canvas, .course-body button")].filter((e) => e.getBoundingClientRect().width);
@@ -75,7 +72,7 @@ def _in_page(running, widgets, rounds, seconds):
         page.evaluate("() => document.querySelectorAll('.live-widget').forEach(startWidget)")
         root = page.locator(WIDGETS)
         frozen = root.evaluate("e => e.dataset.mode") == "frozen"
-        taken = [] if frozen else [root.evaluate(DRAWN, number) for number in range(rounds)]
+        taken = [] if frozen else [root.evaluate(DRAWN, [0, number]) for number in range(rounds)]
         rows[widget.script] = {
             "page": round(statistics.median(taken), 2) if taken else None,
             "frames": round(root.evaluate(FRAMES, seconds)),
@@ -89,8 +86,10 @@ def _with_kernel(running, folder, widgets, rounds):
     with Lab(folder) as lab:
         notebook = open_examples(lab, running)
         for widget, root in zip(widgets, notebook.page.locator(WIDGETS).all(), strict=True):
-            asks = root.evaluate(ANSWERED, 0) is not None  # else this control belongs to the view
-            answered = [root.evaluate(ANSWERED, number) for number in range(1, rounds) if asks]
+            # Other controls belong to the view alone; a widget may have no control that asks the kernel.
+            controls = range(TRIED)
+            asking = next((index for index in controls if root.evaluate(ANSWERED, [index, 0]) is not None), None)
+            answered = [root.evaluate(ANSWERED, [asking, number]) for number in range(1, rounds) if asking is not None]
             rows[widget.script] = round(statistics.median(answered), 1) if answered else None
         notebook.close()
     return rows

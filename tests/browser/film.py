@@ -13,7 +13,7 @@ from utils.widgets.base import page_html, page_script, page_style
 from utils.widgets.open_transformer import open_transformer
 
 FRAME = 80  # milliseconds
-FILM, STILL = {"width": 980, "height": 640}, {"width": 1280, "height": 690}
+FILM, STILL = {"width": 980, "height": 664}, {"width": 1280, "height": 690}
 SMALLER = 900 / 980
 FIRST, SENTENCE = "the small black cat sleeps", "the old king does not sleep"
 AGREEMENT = "the kings who see the queen are tired"
@@ -33,11 +33,12 @@ def show(running, viewport: dict, view: dict, scale: float = 1, pointer: str = "
     page = running.new_context(viewport=viewport, device_scale_factor=scale, reduced_motion=motion).new_page()
     widget, names = open_transformer(), {"open_transformer"}
     state = {**widget.page_state(), "view": view}
-    page.clock.install()
+    page.clock.install(time=0)
     page.set_content(
         f"<!doctype html><style>{page_style(names)}{STYLE}</style>{page_html(state)}{pointer}<script>{page_script(names)}</script>"
     )
     page.evaluate("() => startWidget(document.querySelector('.live-widget'))")
+    page.clock.pause_at(60_000)
     page.clock.run_for(500)
     return page
 
@@ -78,7 +79,7 @@ class Film:
 
     def save(self, path: Path):
         pictures, times = zip(*self.frames, strict=True)
-        options = {"quality": 62, "method": 6, "minimize_size": True, "loop": 0}
+        options = {"quality": 58, "method": 4, "minimize_size": True, "loop": 0}
         pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=list(times), **options)
 
 
@@ -111,9 +112,9 @@ def record(page: Page) -> Film:
     film.shoot(2)
     film.rest(1200)
     film.point(".course-open-restore", click=True)
-    film.shoot(18)
+    film.shoot(9, each=160)
     film.point(".course-open-play", click=True)
-    film.shoot(70, each=95)
+    film.shoot(66, each=104)
     film.rest(1500)
     return film
 
@@ -124,7 +125,7 @@ def stills(running, folder: Path):
         act(page)
         page.clock.run_for(500)
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        picture.quantize(128, dither=Image.Dither.NONE).save(folder / f"transformer_{number}.png", optimize=True)
+        picture.quantize(256, dither=Image.Dither.NONE).save(folder / f"transformer_{number}.png", optimize=True)
         page.close()
 
     def trace(page):

@@ -3,6 +3,7 @@
 nbval runs every cell of both forms; here only what a browser alone can show is tested."""
 
 import re
+import urllib.request
 
 import pytest
 
@@ -124,3 +125,11 @@ def test_the_live_outputs_can_be_read_in_either_theme(lesson, cells, pictures):
 def test_a_page_asks_nothing_of_another_host_and_its_scripts_make_no_mistake(lesson):
     assert lesson.foreign == []
     assert lesson.mistakes == []
+
+
+def test_a_notebook_exported_as_html_keeps_the_alt_text_of_its_pictures(lab):
+    path = lab.add(lessons.lecture("01_softmax_attention"), "exported.ipynb")
+    with urllib.request.urlopen(f"{lab.address}/nbconvert/html/{path}?token={lab.token}") as answer:
+        pictures = re.findall(r"<img [^>]*>", answer.read().decode())
+    assert len(pictures) > 5
+    assert [picture[:80] for picture in pictures if "No description" in picture] == []

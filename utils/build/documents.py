@@ -103,14 +103,14 @@ def claims() -> str:
     memory = max(timing["mebibytes"] for timing in timings) / 1024
     lines = (
         f"**It computes what the real libraries compute.** MiniLM's weights in the course's encoder give hidden states within {max(parity['largest']):.1e} of "
-        f"`transformers` (the largest of {parity['numbers']:,} differences); `attention` takes at most {attention:g} times as long as PyTorch's fused kernel.",
+        f"`transformers` (the largest of {parity['numbers']:,} differences); `attention` without weights takes at most {attention:g} times as long as PyTorch's fused kernel.",
         f"**It measures on held-out data, over several seeds.** Without attention the translator gets {without['exact']['median']} % of sentences exactly right, with "
         f"additive attention {additive['exact']['median']} %, and the Transformer {transformer['exact']['median']} % (medians of {transformer['seeds']} seeds, the same pairs and epochs).",
         f"**It reports what did not work.** On sentences longer than any in training that Transformer gets {transformer['longer']['exact']['median']} %, with rotary positions "
         f"{rotary['longer']['exact']['median']} %, the best recurrent model {longer} %; of {len(targets)} targets {missed} are missed, and the table says which.",
         f"**Its checks are checked.** Of {checked['mutants'] - checked['equivalent']:,} mutants of the solutions that change a result they reject {checked['caught']:,}; of "
         f"{checked['right answers']} correct answers written differently, {checked['refused']}.",
-        f"**It fits on a laptop.** All lessons together run in {sum(timing['seconds'] for timing in timings) / 60:.0f} minutes on two CPU cores, with at most {memory:.1f} GiB of "
+        f"**It needs two CPU cores.** All lessons together run in {sum(timing['seconds'] for timing in timings) / 60:.0f} minutes on them, with at most {memory:.1f} GiB of "
         f"memory; {few['encoder']['seconds'] / 60:.0f} minutes of pretraining lift the accuracy with four labels per class from {labels['from scratch']:.0f} to {labels['full fine-tuning']:.0f} %.",
     )
     return "\n".join(f"- {line}" for line in lines)

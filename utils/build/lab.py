@@ -33,10 +33,13 @@ SERVER_EXTENSIONS_OFF = (
 )
 SERVER = "utils.build.server"
 # lab_settings: no news popup, no dialog about a build, no menus of nbgrader, and saved notebooks keep their widgets;
-# lab_extension: saved pictures have their alt text, and saving without a kernel keeps the widgets.
+# lab_extension: saved pictures have their alt text, and saving without a kernel keeps the widgets;
+# lab_templates: notebooks exported as HTML have it, too.
 OPTIONS = (
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab_settings')}",
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab_extension')}",
+    "--HTMLExporter.template_name=course",
+    f"--HTMLExporter.extra_template_basedirs={Path(__file__).with_name('lab_templates')}",
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     f"--ServerApp.jpserver_extensions={dict.fromkeys(SERVER_EXTENSIONS_OFF, False)}",

@@ -12,11 +12,18 @@ from utils.exercises.quiz import quiz
 __all__ = ["badges", "board", "exercise", "grade", "lesson", "quiz"]
 
 
-def __getattr__(name: str):
-    if name in ("exercise", "grade"):
-        from utils.exercises import registry
+def exercise(id):
+    """An exercise of the course: `use`, `check`, `hint`, `solution`."""
+    from utils.exercises import registry
 
-        return getattr(registry, name)
+    return registry.exercise(id)
+
+
+def __getattr__(name: str):
+    if name == "grade":
+        from utils.exercises.registry import grade
+
+        return grade
     if name == "lesson":
         from utils.exercises.card import lesson
 

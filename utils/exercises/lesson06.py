@@ -2115,7 +2115,7 @@ register_quiz(
         options=[
             (
                 "Beam search finds the most probable sentence of all.",
-                "Only exhaustive search does: the prefix of the best sentence may fall out of the beam.",
+                "Only an exact search does: the prefix of the best sentence may fall out of the beam.",
             ),
             (
                 "Its sentence is never less probable than the greedy one.",
@@ -2123,11 +2123,11 @@ register_quiz(
             ),
             (
                 "Its translation is better.",
-                "More probable is not better: wide beams prefer short sentences.",
+                "More probable is not always better: wide beams prefer short sentences.",
             ),
             (
                 "None of these.",
-                "It usually finds a more probable sentence. Anything else has to be measured.",
+                "It often finds the same sentence, sometimes a more probable one. Anything else has to be measured.",
             ),
         ],
         right=3,

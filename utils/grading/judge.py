@@ -146,7 +146,6 @@ class Submitted:
 
     def __init__(self, settings: Settings):
         self._settings, self._sandbox, self._checking = settings, Sandbox(settings.command), False
-        self._end = time.monotonic() + SECONDS_IN_ALL
 
     def close(self) -> None:
         self._sandbox.close()
@@ -165,6 +164,7 @@ class Submitted:
         self._lesson, self._order = looked.value
         self._code = reply.data  # the cells as the sandbox read them, not decoded here
         self._sandbox.load(self._lesson)
+        self._end = time.monotonic() + SECONDS_IN_ALL  # a slow start is not the fault of an exercise
         return None
 
     def rows(self) -> list[Row]:

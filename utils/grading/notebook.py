@@ -2,7 +2,7 @@
 
 A lesson takes up to minutes to run, and nearly all of that is training and figures. To judge an exercise, its own cell
 runs, and from the cells above it the import cell, all definitions, and every statement that the cell depends on: one
-that binds or changes a name that it looks up, directly or through others.
+that binds or may change a value that it looks up, directly or through others. A call may change whatever it can reach.
 """
 
 import ast
@@ -158,7 +158,7 @@ class Statement:
         self.binds = {it.get_name() for it in top if it.is_assigned() or it.is_imported()}
         if not self.is_definition:  # also parts of a value, and `:=` in a comprehension
             self.binds |= {_root(node) for node in nodes} & {it.get_name() for it in top}
-        self.replaces = {_root(node) for node in getattr(tree, "targets", ()) if isinstance(node, ast.Name | ast.Tuple)}
+        self.replaces = {node.id for node in getattr(tree, "targets", ()) if isinstance(node, ast.Name)}
 
     def has_effects(self, silent: set[str]) -> bool:
         """Whether it calls something that may change what it is given, or gives it another name."""

@@ -58,7 +58,10 @@ class AblationBoard(Widget):
         return {"accuracy": round(float(answer["accuracy"]), 5), "predictions": list(answer["predictions"])}
 
     def stored_answers(self):
-        """Every set of heads: 2 layers of 4 heads have 256."""
+        """Every set of heads: 2 layers of 4 heads have 256.
+
+        Only the build stores them, because they take seconds; in a student's own saved notebook the board is frozen, and says so.
+        """
         shape = np.shape(self.inputs["head_mask"])
         masks = (np.reshape(bits, shape).tolist() for bits in itertools.product([0, 1], repeat=np.prod(shape)))
         return [({"head_mask": mask}, self.respond(mask)) for mask in masks]

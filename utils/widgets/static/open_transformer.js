@@ -88,7 +88,7 @@ function build(ui) {
   const field = html("input", line, "", { type: "text", "aria-label": "English sentence", autocomplete: "off" });
   field.spellcheck = false;
   field.addEventListener("keydown", (event) => event.key === "Enter" && send(field.value));
-  const translate = button(line, "Translate", () => send(field.value), "course-open-main");
+  button(line, "Translate", () => send(field.value), "course-open-main");
   const below = html("div", left, "course-open-below");
   const menu = html("select", below, "", { "aria-label": "examples" });
   html("option", menu, "", { value: -1 }).textContent = "Examples …";
@@ -121,7 +121,9 @@ function build(ui) {
     const beams = Number(widths.value);
     change({ beams, block: beams > 1 ? "beam" : null, cut: view().cut });
   });
-  const tree = button(bar, "Hypotheses", () => open("beam"));
+  const tree = button(bar, "show all", () => open("beam"), "course-open-chip");
+  tree.setAttribute("aria-label", "show all hypotheses");
+  tree.remove(); // it stands beside the translation
   const switches = html("div", bar, "course-open-group", { role: "group", "aria-label": "switches" });
   const boxes = [["positions", "positions"], ["scaling", "scaling 1/√dₖ"]].map(([name, label]) => {
     const box = html("label", switches, "course-check");
@@ -151,6 +153,8 @@ function build(ui) {
   let colors = {};
   let hovered = null; // {side, index} under the pointer
   let hoveredHead = null; // {id, head} of a thumbnail under the pointer
+  // What the diagram shows without any attention, and with that of all blocks: painted once for each step.
+  const [still, whole] = [document.createElement("canvas"), document.createElement("canvas")];
   let timer = null;
   const ruler = document.createElement("canvas").getContext("2d");
   let flowing = null; // the running animation
@@ -500,6 +504,11 @@ function build(ui) {
   function weightsOf(id) {
     const { heads } = tensorsOf(id);
     if (hoveredHead?.id === id) return (i, j) => at(heads[hoveredHead.head].weights, i, j);
+    return largestOf(id);
+  }
+
+  function largestOf(id) {
+    const { heads } = tensorsOf(id);
     const on = heads.filter(({ off }) => !off);
     return (i, j) => on.reduce((most, head) => Math.max(most, at(head.weights, i, j)), 0);
   }
@@ -593,9 +602,39 @@ function build(ui) {
     pen.strokeRect(left - 0.5, from - 0.5, wide + 1, tall + 1);
   }
 
+  function cleared(canvas) {
+    if (canvas.width !== base.width || canvas.height !== base.height) set(canvas, { width: base.width, height: base.height });
+    return prepared(canvas);
+  }
+
+  const copyTo = (pen, canvas) => pen.drawImage(canvas, 0, 0, canvas.width / (devicePixelRatio || 1), canvas.height / (devicePixelRatio || 1));
+
   function paintBase() {
+    paintStill(cleared(still));
+    const pen = cleared(whole);
+    copyTo(pen, still);
+    order().filter(isAttention).forEach((id) => paintAttention(pen, id, largestOf(id)));
+    paintThumbs();
+    paintHead();
+  }
+
+  function paintHead() {
+    // The diagram, and in it the block whose head is under the pointer with the weights of that head alone.
     const pen = prepared(base);
-    const rows = step();
+    copyTo(pen, whole);
+    if (!hoveredHead) return;
+    const { y, high } = plan.rows.get(hoveredHead.id);
+    pen.save();
+    pen.beginPath();
+    pen.rect(0, y, base.width, high);
+    pen.clip();
+    pen.clearRect(0, y, base.width, high);
+    copyTo(pen, still);
+    paintAttention(pen, hoveredHead.id, weightsOf(hoveredHead.id));
+    pen.restore();
+  }
+
+  function paintStill(pen) {
     pen.lineCap = "round";
     // Layers
     pen.setLineDash([5, 4]);
@@ -621,22 +660,18 @@ function build(ui) {
     pen.lineWidth = Math.min(1.6, plan.loom.wire / 2.4);
     for (let index = 0; index < count("source"); index++) wirePath(pen, index);
     for (const id of order()) {
+      if (isAttention(id)) continue;
       const side = stackOf(id) === "encoder" ? "source" : "target";
-      if (isAttention(id)) paintAttention(pen, id);
-      else {
-        const kind = kindOf(id);
-        for (let index = 0; index < done(side); index++) {
-          if (kind === "lm_head") paintProbability(pen, index);
-          else glyph(pen, id, tensorsOf(id)[kind === "feed_forward" ? "active" : "output"], index, side, kind === "feed_forward" ? "value" : undefined);
-        }
+      const kind = kindOf(id);
+      for (let index = 0; index < done(side); index++) {
+        if (kind === "lm_head") paintProbability(pen, index);
+        else glyph(pen, id, tensorsOf(id)[kind === "feed_forward" ? "active" : "output"], index, side, kind === "feed_forward" ? "value" : undefined);
       }
     }
-    paintThumbs(rows);
   }
 
-  function paintAttention(pen, id) {
+  function paintAttention(pen, id, weight) {
     const [own, other] = sidesOf(id);
-    const weight = weightsOf(id);
     const color = KINDS[kindOf(id)].color.slice(4);
     const { y, high } = plan.rows.get(id);
     for (let query = 0; query < done(own); query++)
@@ -700,7 +735,7 @@ function build(ui) {
     pen.fillText(probability >= 0.995 ? "1.00" : probability.toFixed(2).slice(1), plan.x("target", index), y + high / 2 + 5);
   }
 
-  function paintThumbs(rows) {
+  function paintThumbs() {
     for (const [id, { thumbs }] of blocks) {
       const [own, other] = sidesOf(id);
       const color = KINDS[kindOf(id)].color.slice(4);
@@ -836,7 +871,7 @@ function build(ui) {
       const [a, b] = [html("span", caption), html("span", caption, "course-open-keys")];
       a.textContent = hoveredHead ? `${headName(`${hoveredHead.id}.${hoveredHead.head}`)}: click to open it.` : "Point at a token to trace its attention in every layer and head. Click a block to open it.";
       b.textContent = "Curves: the largest weight of the heads. Squares: cached key and value.";
-      [["course-open-key-key", "K"], ["course-open-key-value", "V"]].forEach(([name]) => html("i", b, name));
+      for (const name of ["key", "value"]) html("i", b, `course-open-key-${name}`);
       return;
     }
     const { side, index } = token;
@@ -854,24 +889,26 @@ function build(ui) {
       });
       return found;
     };
-    const describe = (ids, asQuery) => {
+    const describe = (ids, asQuery, inFull = true) => {
       const found = ids.map((id) => [id, best(id, asQuery)]).filter(([, one]) => one).sort((a, b) => b[1].value - a[1].value)[0];
       if (!found) return null;
       const [id, { value, head, place, where }] = found;
-      const kind = id.endsWith("cross_attn") ? "cross-attention" : "self-attention";
-      return `${name(where, place)} ${value.toFixed(2)} (${kind}, layer ${Number(id.split(".")[1]) + 1}, head ${head + 1})`;
+      if (!inFull) return `${name(where, place)} ${value.toFixed(2)}`;
+      return `${name(where, place)} ${value.toFixed(2)} (${id.endsWith("cross_attn") ? "cross" : "self"}, layer ${Number(id.split(".")[1]) + 1}, head ${head + 1})`;
     };
     const all = order().filter(isAttention);
-    const attends = all.filter((id) => sidesOf(id)[0] === side).map((id) => [id]);
-    const selfIds = attends.flat().filter((id) => !id.endsWith("cross_attn"));
+    const selfIds = all.filter((id) => sidesOf(id)[0] === side && !id.endsWith("cross_attn"));
     const crossIds = all.filter((id) => id.endsWith("cross_attn"));
     caption.replaceChildren();
     const say = (className, text) => (html("span", caption, className).textContent = text);
     say("", `${name(side, index)}${side === "target" ? ` (predicts “${shown.outputs[index]}”)` : ""}`);
-    if (side === "target") say("course-open-queries", ` attends most to ${[describe(crossIds, true), describe(selfIds, true)].filter(Boolean).join(" and ")}.`);
-    else {
+    if (side === "target") {
+      say("course-open-queries", ` attends most to ${[describe(crossIds, true), describe(selfIds, true)].filter(Boolean).join(" and ")}`);
+      const by = index < done(side) - 1 && describe(selfIds, false, false); // a later token
+      say("course-open-keyed", by ? `; is attended to most by ${by}.` : ".");
+    } else {
       say("course-open-queries", ` attends most to ${describe(selfIds, true)}`);
-      say("course-open-keyed", step() ? `; the decoder attends to it most from ${describe(crossIds, false)}.` : ".");
+      say("course-open-keyed", step() ? `; is attended to most by ${describe(crossIds, false)}.` : ".");
     }
   }
 
@@ -899,7 +936,7 @@ function build(ui) {
     if (token?.side === hovered?.side && token?.index === hovered?.index && sameHead) return;
     hovered = token;
     hoveredHead = head;
-    if (!sameHead) paintBase();
+    if (!sameHead) paintHead();
     trace();
     tell();
   }
@@ -1013,7 +1050,7 @@ function build(ui) {
     const causal = kind === "self_attn" && own === "target";
     const part = tensors.heads[head];
     const pairs = { columns: "key", labels: true, headers: other, square: true };
-    const masks = causal ? "Causal mask: a token may not attend to later ones. Their scores become −∞ (hatched)." : cross ? "Cut links become −∞. Click a score to cut its link, click again to restore it." : "No mask: every source token may attend to every other.";
+    const masks = causal ? "Causal mask: no token may attend to later ones, which it has to predict. Their scores become −∞ (hatched)." : "Click a score to cut its link, in all heads of this layer; click again to restore it.";
     const cached = causal ? " It goes into the key-value cache." : cross ? " Computed once for the whole translation." : "";
     return [
       one("x", tensors.x, "residual stream", `The residual stream, one vector per ${own === "source" ? "source" : "target"} token.`, { labels: true }),
@@ -1023,8 +1060,8 @@ function build(ui) {
       one("V", part.value, cross ? "memory W_V" : "normed W_V", `Values: what each ${cross ? "source " : ""}token passes on.${cached}`, { rows: "key", side: other, columns: "head", color: "value" }),
       one("scores", part.scores, "Q Kᵀ", "A score for every query with every key: their dot product.", pairs),
       one("scaled", part.scaled, view().scaling ? `scores / √${d}` : "scores, not scaled", view().scaling ? `Divided by √d_k = √${d} = ${Math.sqrt(d).toFixed(2)}, so that the scores do not grow with the dimension.` : "Scaling is off: the softmax sees the raw scores and becomes nearly one-hot.", { ...pairs, off: !view().scaling }),
-      one(causal ? "causal mask" : "masked", part.masked, causal || cross ? "−∞ where masked" : "no mask", masks, { ...pairs, cut: cross }),
-      one("weights", part.weights, "softmax(masked), by row", `Attention weights: each row sums to 1.${causal ? " Masked entries are exactly 0 (hatched)." : cross ? " Click a weight to cut its link." : ""}`, { ...pairs, color: cross ? "output" : "query", scale: 1, cut: cross, mask: part.masked }),
+      ...(own === "source" ? [] : [one(causal ? "causal mask" : "masked", part.masked, causal ? "−∞ where masked" : "−∞ where a link is cut", masks, { ...pairs, cut: cross })]),
+      one("weights", part.weights, `softmax(${own === "source" ? "scaled" : "masked"}), by row`, `Attention weights: each row sums to 1.${causal ? " Masked entries are exactly 0 (hatched)." : cross ? " Click a weight to cut its link." : ""}`, { ...pairs, color: cross ? "output" : "query", scale: 1, cut: cross, mask: part.masked }),
       one("context", part.context, "weights V", part.off ? "This head is off: zeros go into the concatenation instead." : "For each query the weighted sum of the values.", { columns: "head", labels: true, off: part.off }),
       one("concat", tensors.concat, `${numHeads} heads`, `The contexts of the ${numHeads} heads, concatenated. The frame is head ${head + 1}.`, { frame: [head * d, d] }),
       one("projected", tensors.projected, "concat W_O + b_O", "Output projection: mixes the heads."),
@@ -1038,6 +1075,9 @@ function build(ui) {
     if (key !== panelKey) {
       const held = panel.contains(document.activeElement) ? (document.activeElement.dataset.keep ?? "") : null;
       const from = panel.dataset.block === id ? (panel.querySelector(".course-open-strip")?.scrollLeft ?? 0) : 0;
+      const anchor = chosen?.id === id ? `[data-keep="matrix ${chosen.cell.matrix}"]` : ""; // what was clicked stays where it is
+      const place = () => panel.querySelector(anchor).getBoundingClientRect().left;
+      const wanted = anchor && place();
       panelKey = key;
       panel.replaceChildren();
       panel.dataset.block = id;
@@ -1045,9 +1085,11 @@ function build(ui) {
       else drawBlock(id, Math.min(head, numHeads - 1), off);
       const strip = panel.querySelector(".course-open-strip");
       if (strip) strip.scrollLeft = from;
+      if (anchor) strip.scrollLeft += place() - wanted;
+      chosen = null;
       if (held !== null) (panel.querySelector(`[data-keep="${held}"]`) ?? panel.querySelector(".course-open-close")).focus({ preventScroll: true });
     }
-    if (id !== "beam") paintSheet();
+    sheet?.paint();
   }
 
   function header(title, kind) {
@@ -1123,9 +1165,11 @@ function build(ui) {
     const headerHigh = headers ? Math.min(76, 0.72 * Math.max(...matrices.filter((matrix) => matrix.headers).map(({ headers: side }) => widthOf(tokensOf(side)))) + 18) : 0;
     const room = plan.rows.get("labels").y - 6 - 52 - 38 - (ui.body.clientWidth < 1020 ? 48 : 28) - 52 - headerHigh - 68;
     const rowHigh = Math.max(18, Math.min(30, Math.floor(room / most)));
-    const parts = matrices.map((matrix, index) => makeMatrix(matrix, index));
     let marked = null; // {matrix, row, column}
     let selected = chosen?.id === id ? chosen.cell : { matrix: 0, row: 0, column: 0 }; // where the keyboard is
+    const few = matrices.length <= 3 && kindOf(id) !== "lm_head"; // of an embedding or a norm: wider columns
+    const broad = few ? Math.max(1.1, Math.min(3.4, (ui.body.clientWidth - 320) / (3 * model.config.dim))) : 1.1;
+    const parts = matrices.map((matrix, index) => makeMatrix(matrix, index));
     rail.append(...parts.map(({ chip }) => chip));
 
     function makeMatrix(matrix, index) {
@@ -1133,7 +1177,7 @@ function build(ui) {
       const tokens = tokensOf(side);
       const columns = square ? tokensOf(keys).length : tensor.cols;
       const rows = tokens.length;
-      const cell = square ? Math.max(24, Math.min(46, Math.floor(304 / columns))) : columns > 200 ? 1 : columns > 48 ? 1.1 : 4.2;
+      const cell = square ? Math.max(24, Math.min(46, Math.floor(304 / columns))) : columns > 200 ? 1 : columns > 48 ? broad : 4.2;
       const [wide, tall] = [columns * cell, rows * rowHigh];
       const root = html("div", strip, `course-open-matrix${off ? " course-open-changed" : ""}`);
       if (color) root.style.setProperty("--own", `var(--c-${color})`);
@@ -1346,8 +1390,10 @@ function build(ui) {
       return "";
     }
 
+    const again = chosen?.id === id;
     const bars = kindOf(id) === "lm_head" ? nextTokens(strip, tokensOf(own)) : null;
     read();
+    if (again) mark(selected);
     const drawAll = () => {
       for (const part of parts) paintMatrix(part, rowHigh);
       bars?.(axes().query);
@@ -1403,7 +1449,7 @@ function build(ui) {
       for (let column = 0; column < columns; column++) {
         const [x, y] = [column * cell, row * rowHigh];
         const waiting = row >= ready || (square && column >= done(headers));
-        if (waiting && !(square && headers === side && column > row && side === "target" && mask)) continue;
+        if (waiting) continue;
         const value = at(tensor, row, column);
         const masked = (mask ? at(mask, row, column) : value) === -Infinity;
         if (masked) {
@@ -1441,10 +1487,6 @@ function build(ui) {
     }
     part.nameSpans.forEach((span, index) => span.classList.toggle("course-open-future", index >= ready));
     part.headSpans.forEach((span, index) => span.classList.toggle("course-open-future", index >= done(headers)));
-  }
-
-  function paintSheet() {
-    sheet.paint();
   }
 
   // Beam search: the tree of hypotheses from left to right
@@ -1535,21 +1577,23 @@ function build(ui) {
     compared.replaceChildren();
     if (!shown.switched) {
       html("span", compared, "course-open-quiet").textContent = shown.beam ? `best of ${view().beams} hypotheses, log-probability ${fixed(shown.beam.hypotheses[0].logProb, 3)}` : `decoded greedily, log-probability ${fixed(shown.run.logProb, 3)}`;
+      if (shown.beam) compared.append(tree);
       return;
     }
     if (shown.before.text === shown.run.text) {
       compared.textContent = "The same translation as with everything on.";
+      if (shown.beam) compared.append(tree);
       return;
     }
     html("span", compared, "course-open-quiet").textContent = "With everything on: ";
     write(html("span", compared), before, had, "del");
+    if (shown.beam) compared.append(tree);
   }
 
   function showSwitches() {
     const { off, cut, beams } = view();
     for (const [name, input] of boxes) input.checked = view()[name];
     widths.value = beams;
-    tree.hidden = beams === 1;
     chips.replaceChildren();
     const chip = (label, spoken, action) => {
       const one = button(chips, `${label} ×`, action, "course-open-chip");

@@ -59,22 +59,22 @@
     await context.ready;
     const notebook = context.model;
     const known = {};
-    const learn = () => void Object.assign(known, savedIn(notebook)?.state);
-    learn();
-    notebook.metadataChanged.connect(learn);
-    context.saveState.connect((_, progress) => {
-      if (progress !== "started") return;
+    const keep = () => {
       const saved = savedIn(notebook);
+      Object.assign(known, saved?.state);
       const state = { ...saved?.state };
-      const keep = (id) => {
+      const add = (id) => {
         if (id in state || !(id in known)) return;
         state[id] = known[id];
         for (const value of Object.values(known[id].state).flat())
-          if (String(value).startsWith("IPY_MODEL_")) keep(value.slice("IPY_MODEL_".length));
+          if (String(value).startsWith("IPY_MODEL_")) add(value.slice("IPY_MODEL_".length));
       };
-      shownIn(notebook).forEach(keep);
-      if (Object.keys(state).length) save(notebook, { version_major: 2, version_minor: 0, ...saved, state });
-    });
+      shownIn(notebook).forEach(add);
+      if (Object.keys(state).length > Object.keys(saved?.state ?? {}).length)
+        save(notebook, { version_major: 2, version_minor: 0, ...saved, state });
+    };
+    keep();
+    notebook.metadataChanged.connect(keep); // JupyterLab replaces the states whenever it saves
   }
 
   function shownIn(notebook) {
