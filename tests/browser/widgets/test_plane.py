@@ -32,6 +32,7 @@ def notebook(lab, chromium, tmp_path_factory):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("")], metadata=kernel), path)
     notebook = lab.open(chromium, lab.add(path))
+    notebook.wait_for_kernel()  # what is written into a cell before would be lost
     yield notebook
     notebook.close()
 

@@ -138,7 +138,7 @@ function build(ui) {
     const possible = Boolean(answer.key_gradients) && !ui.error;
     train.textContent = training > 1 ? "Pause" : "Train";
     train.disabled = once.disabled = !possible;
-    loss.textContent = `Loss ${answer.loss.toFixed(4)}` + (losses.length > 1 ? ` after ${losses.length - 1} steps` : "");
+    loss.textContent = `Loss ${answer.loss.toFixed(4)}` + (losses.length > 1 ? ` after ${losses.length - 1} step${losses.length > 2 ? "s" : ""}` : "");
     if (!answer.key_gradients) outcome.textContent = "No gradient reaches the keys, so nothing can be trained.";
     const [most, last] = [Math.max(...losses, 1e-9), Math.max(losses.length - 1, TRAIN_STEPS)];
     const at = (loss, index) => `${((CURVE.width * index) / last).toFixed(1)},${(CURVE.height - 3 - ((CURVE.height - 6) * loss) / most).toFixed(1)}`;
