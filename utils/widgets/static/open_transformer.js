@@ -624,11 +624,12 @@ function build(ui) {
     copyTo(pen, whole);
     if (!hoveredHead) return;
     const { y, high } = plan.rows.get(hoveredHead.id);
+    const { left, width } = plan[stackOf(hoveredHead.id)];
     pen.save();
     pen.beginPath();
-    pen.rect(0, y, base.width, high);
+    pen.rect(left, y, width, high);
     pen.clip();
-    pen.clearRect(0, y, base.width, high);
+    pen.clearRect(left, y, width, high);
     copyTo(pen, still);
     paintAttention(pen, hoveredHead.id, weightsOf(hoveredHead.id));
     pen.restore();
