@@ -1,6 +1,6 @@
 // The trained encoder-decoder, open: tokens flow up both stacks, every block opens into its matrices. All of it is computed here, by
 // transformer.js, from the weights in data.bundle: there are no inputs, and no answer to wait for.
-//   data: {title, bundle, badges: {kind: {exercise, passed}}}
+//   data: {title, bundle, badges: {part: {exercise, passed}}}
 //   view: {text, step, block, head, focus, off, cut, positions, scaling, beams}; what is missing is as in START
 
 const START = { step: null, block: null, head: 0, focus: null, off: [], cut: [], positions: true, scaling: true, beams: 1 };
@@ -28,6 +28,9 @@ const KINDS = {
   norm: { name: "Norm", color: "--c-muted" },
   lm_head: { name: "Next token", color: "--c-output" },
 };
+
+// The exercise behind an operation, as badges name it; the one behind the whole block stands in its heading.
+const OPERATIONS = { positions: "positions", normed: "norm", "causal mask": "mask", weights: "softmax", context: "attention", probabilities: "greedy" };
 
 const kindOf = (id) => (id === "lm_head" ? id : id.split(".").at(-1));
 const stackOf = (id) => (id.startsWith("encoder") ? "encoder" : "decoder");
@@ -371,6 +374,8 @@ function build(ui) {
     scroll.classList.toggle("course-open-wide", width > ui.body.clientWidth + 1);
     panel.style.width = `${Math.min(width, ui.body.clientWidth)}px`;
   }
+
+  const exercise = (part) => (badges[part] ? ` Exercise ${badges[part].exercise}${badges[part].passed ? ": passed." : "."}` : "");
 
   function badge(parent, { exercise, passed }, inWords = false) {
     const said = `Exercise ${exercise}: ${passed ? "passed with your own code" : "not passed yet"}`;
@@ -1019,7 +1024,8 @@ function build(ui) {
     const own = stackOf(id) === "encoder" ? "source" : "target";
     const { dim } = model.config;
     const d = dim / numHeads;
-    const one = (name, tensor, formula, words, more = {}) => ({ name, tensor, formula, words, rows: "query", columns: "dim", side: own, ...more });
+    const sum = { feed_forward: `${stackOf(id)}_layer`, self_attn: "residual", cross_attn: "residual" }[kind]; // the last operation of a block
+    const one = (name, tensor, formula, words, more = {}) => ({ name, tensor, formula, words: words + exercise(name === "output" ? sum : OPERATIONS[name]), rows: "query", columns: "dim", side: own, ...more });
     if (kind === "embedding")
       return [
         one("token embeddings", tensors.tokens, `E[token] · √${dim}`, `The row of the embedding matrix of each token, times the square root of d = ${dim}.`, { labels: true }),
@@ -1052,7 +1058,7 @@ function build(ui) {
     const part = tensors.heads[head];
     const pairs = { columns: "key", labels: true, headers: other, square: true };
     const masks = causal ? "Causal mask: no token may attend to later ones, which it has to predict. Their scores become −∞ (hatched)." : "Click a score to cut its link, in all heads of this layer; click again to restore it.";
-    const cached = causal ? " It goes into the key-value cache." : cross ? " Computed once for the whole translation." : "";
+    const cached = causal ? ` It goes into the key-value cache.${exercise("cache")}` : cross ? " Computed once for the whole translation." : "";
     return [
       one("x", tensors.x, "residual stream", `The residual stream, one vector per ${own === "source" ? "source" : "target"} token.`, { labels: true }),
       one("normed", tensors.normed, "LayerNorm(x)", "Layer normalization of each row."),
@@ -1493,7 +1499,8 @@ function build(ui) {
   // Beam search: the tree of hypotheses from left to right
 
   function drawBeam() {
-    const { head } = header(`Beam search · ${view().beams} hypotheses at each step`, "--c-output");
+    const { head, heading } = header(`Beam search · ${view().beams} hypotheses at each step`, "--c-output");
+    if (badges.beam) badge(heading, badges.beam, true);
     set(button(head, "Close", close, "course-open-close"), { "data-keep": "close", title: "Escape" });
     const { hypotheses, tree: steps } = shown.beam;
     html("p", panel, "course-open-explained").textContent =
