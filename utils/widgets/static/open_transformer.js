@@ -14,6 +14,7 @@ const EXAMPLES = [
   ["Try: the plural of the verb, one link cut (ne → does)", { text: "the old king does not sleep", cut: [{ layer: 1, query: 4, key: 3 }] }],
   ["Try: the negation, one link cut (reine → not)", { text: "the queen does not read the red book", cut: [{ layer: 1, query: 2, key: 3 }] }],
   ["Try: who sees whom, one link cut (rois → see)", { text: "the kings who see the queen are tired", cut: [{ layer: 1, query: 2, key: 3 }] }],
+  ["Try: a verb twice, without the scaling", { text: "the queen works but the crisis is strange", scaling: false }],
   ["Try: word order without positions", { text: "the black cow does not see the white horse", positions: false }],
 ];
 const PACE = 850; // milliseconds of one step while playing
