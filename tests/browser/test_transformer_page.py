@@ -18,7 +18,7 @@ def file(tmp_path_factory):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS[1:])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_it_translates_without_a_network_and_fits_the_window(width, theme, file, chromium):
     opened = open_page(chromium, file, width, theme)
     asked = []

@@ -10,8 +10,8 @@ def open_transformer(model=None, source_vocabulary=None, target_vocabulary=None,
     """Translate a sentence and open every block of the encoder and the decoder; the page computes, with or without Python.
 
     model: a Transformer with the parameter names of lesson 06, as the reader trained it, with its vocabularies; its parameters
-    are rounded to half precision. Without one, the stored translator of `data/translator`. badges: for each kind of block
-    {"exercise", "title", "passed"}, the exercise that builds it.
+    are rounded to half precision. Without one, the stored translator of `data/translator`. badges: for parts of it
+    {"exercise", "passed"}, the exercise that builds this part.
     """
     return OpenTransformer(model, source_vocabulary, target_vocabulary, badges, text, title)
 
@@ -41,7 +41,8 @@ class OpenTransformer(Widget):
 def example():
     """The stored translator."""
     badges = {
-        "self_attn": {"exercise": "5.4", "title": "multi-head attention", "passed": True},
-        "norm": {"exercise": "5.5", "title": "layer normalization", "passed": False},
+        "self_attn": {"exercise": "5.4", "passed": True},
+        "norm": {"exercise": "5.5", "passed": False},
+        "mask": {"exercise": "4.7", "passed": True},
     }
     return open_transformer(badges=badges, title="A trained translator")

@@ -1,6 +1,6 @@
 // The trained encoder-decoder, open: tokens flow up both stacks, every block opens into its matrices. All of it is computed here, by
 // transformer.js, from the weights in data.bundle: there are no inputs, and no answer to wait for.
-//   data: {title, bundle, badges: {kind: {exercise, passed}}}
+//   data: {title, bundle, badges: {part: {exercise, passed}}}
 //   view: {text, step, block, head, focus, off, cut, positions, scaling, beams}; what is missing is as in START
 
 const START = { step: null, block: null, head: 0, focus: null, off: [], cut: [], positions: true, scaling: true, beams: 1 };
@@ -14,6 +14,7 @@ const EXAMPLES = [
   ["Try: the plural of the verb, one link cut (ne → does)", { text: "the old king does not sleep", cut: [{ layer: 1, query: 4, key: 3 }] }],
   ["Try: the negation, one link cut (reine → not)", { text: "the queen does not read the red book", cut: [{ layer: 1, query: 2, key: 3 }] }],
   ["Try: who sees whom, one link cut (rois → see)", { text: "the kings who see the queen are tired", cut: [{ layer: 1, query: 2, key: 3 }] }],
+  ["Try: a verb twice, without the scaling", { text: "the queen works but the crisis is strange", scaling: false }],
   ["Try: word order without positions", { text: "the black cow does not see the white horse", positions: false }],
 ];
 const PACE = 850; // milliseconds of one step while playing
@@ -28,6 +29,9 @@ const KINDS = {
   norm: { name: "Norm", color: "--c-muted" },
   lm_head: { name: "Next token", color: "--c-output" },
 };
+
+// The exercise behind an operation, as badges name it; the one behind the whole block stands in its heading.
+const OPERATIONS = { positions: "positions", normed: "norm", "causal mask": "mask", weights: "softmax", context: "attention", probabilities: "greedy" };
 
 const kindOf = (id) => (id === "lm_head" ? id : id.split(".").at(-1));
 const stackOf = (id) => (id.startsWith("encoder") ? "encoder" : "decoder");
@@ -372,10 +376,15 @@ function build(ui) {
     panel.style.width = `${Math.min(width, ui.body.clientWidth)}px`;
   }
 
+  const exercise = (part) => (badges[part] ? ` Exercise ${badges[part].exercise}${badges[part].passed ? ": passed." : "."}` : "");
+
   function badge(parent, { exercise, passed }, inWords = false) {
     const said = `Exercise ${exercise}: ${passed ? "passed with your own code" : "not passed yet"}`;
     const mark = html("span", parent, `course-open-badge${passed ? " course-open-passed" : ""}`, { title: said });
-    mark.textContent = inWords ? said : passed ? "✓" : "";
+    mark.textContent = passed ? "✓" : "";
+    if (!inWords) return;
+    mark.append(` ${exercise}`);
+    html("span", mark, "course-open-roomy").textContent = passed ? " passed with your own code" : " not passed yet";
   }
 
   function setCurrent(id) {
@@ -624,11 +633,12 @@ function build(ui) {
     copyTo(pen, whole);
     if (!hoveredHead) return;
     const { y, high } = plan.rows.get(hoveredHead.id);
+    const { left, width } = plan[stackOf(hoveredHead.id)];
     pen.save();
     pen.beginPath();
-    pen.rect(0, y, base.width, high);
+    pen.rect(left, y, width, high);
     pen.clip();
-    pen.clearRect(0, y, base.width, high);
+    pen.clearRect(left, y, width, high);
     copyTo(pen, still);
     paintAttention(pen, hoveredHead.id, weightsOf(hoveredHead.id));
     pen.restore();
@@ -1018,7 +1028,8 @@ function build(ui) {
     const own = stackOf(id) === "encoder" ? "source" : "target";
     const { dim } = model.config;
     const d = dim / numHeads;
-    const one = (name, tensor, formula, words, more = {}) => ({ name, tensor, formula, words, rows: "query", columns: "dim", side: own, ...more });
+    const sum = { feed_forward: `${stackOf(id)}_layer`, self_attn: "residual", cross_attn: "residual" }[kind]; // the last operation of a block
+    const one = (name, tensor, formula, words, more = {}) => ({ name, tensor, formula, words: words + exercise(name === "output" ? sum : OPERATIONS[name]), rows: "query", columns: "dim", side: own, ...more });
     if (kind === "embedding")
       return [
         one("token embeddings", tensors.tokens, `E[token] · √${dim}`, `The row of the embedding matrix of each token, times the square root of d = ${dim}.`, { labels: true }),
@@ -1051,7 +1062,7 @@ function build(ui) {
     const part = tensors.heads[head];
     const pairs = { columns: "key", labels: true, headers: other, square: true };
     const masks = causal ? "Causal mask: no token may attend to later ones, which it has to predict. Their scores become −∞ (hatched)." : "Click a score to cut its link, in all heads of this layer; click again to restore it.";
-    const cached = causal ? " It goes into the key-value cache." : cross ? " Computed once for the whole translation." : "";
+    const cached = causal ? ` It goes into the key-value cache.${exercise("cache")}` : cross ? " Computed once for the whole translation." : "";
     return [
       one("x", tensors.x, "residual stream", `The residual stream, one vector per ${own === "source" ? "source" : "target"} token.`, { labels: true }),
       one("normed", tensors.normed, "LayerNorm(x)", "Layer normalization of each row."),
@@ -1492,7 +1503,8 @@ function build(ui) {
   // Beam search: the tree of hypotheses from left to right
 
   function drawBeam() {
-    const { head } = header(`Beam search · ${view().beams} hypotheses at each step`, "--c-output");
+    const { head, heading } = header(`Beam search · ${view().beams} hypotheses at each step`, "--c-output");
+    if (badges.beam) badge(heading, badges.beam, true);
     set(button(head, "Close", close, "course-open-close"), { "data-keep": "close", title: "Escape" });
     const { hypotheses, tree: steps } = shown.beam;
     html("p", panel, "course-open-explained").textContent =
