@@ -33,7 +33,7 @@ def test_every_student_notebook_begins_with_a_short_cell_that_no_lecture_has(rep
         lecture, student = (form(source) for form in (lecture_of, student_of))
         first, imports = [cell for cell in student.cells if cell.cell_type == "code"][:2]
         assert first.source == hosting.first_cell().source and first.metadata["jupyter"]["source_hidden"]
-        assert "import torch" in imports.source
+        assert "from utils.exercises import" in imports.source
         assert first.id not in [cell.id for cell in lecture.cells]
     assert len(first.source.splitlines()) <= 10 and (repository in first.source)
     tops = ast.parse(first.source).body
