@@ -173,7 +173,7 @@ def test_the_readme_links_to_what_is_published_and_to_files_of_the_checkout_othe
     monkeypatch.setattr(paths, "site_url", lambda: site)
     monkeypatch.setattr(paths, "repository_url", lambda: repository)
     text = filled_in(README.read_text(encoding="utf-8"))
-    home = f"{site}/index.html" if site else f"notebooks/{LESSONS[1].name}.ipynb"
+    home = f"{site}/transformer.html" if site else f"notebooks/{LESSONS[6].name}.ipynb"
     assert text.count(f"]({PICTURE})]({home})") == 1
     for lesson in LESSONS:
         (row,) = [line for line in text.splitlines() if line.startswith(f"| {lesson.number} |")]

@@ -249,11 +249,11 @@ def test_from_the_readme_a_live_widget_is_one_click_away_lesson_01_two_and_a_run
 
     context.route("https://mybinder.org/**", stand_in)
     page.goto(f"{address}/README.html")
-    page.locator("img[src$='plane.gif']").click()  # one
-    plane = page.locator(".course-plane[data-state]")
-    before = plane.get_attribute("data-state")
-    plane.locator("[tabindex='0']").first.press("Shift+ArrowRight")
-    assert plane.get_attribute("data-state") != before
+    page.locator("img[src$='transformer.webp']").click()  # one
+    widget = page.locator(".course-open_transformer[data-state]")
+    before = widget.get_attribute("data-state")
+    widget.get_by_role("button", name="Back").click()
+    assert widget.get_attribute("data-state") != before
     page.get_by_role("link", name="Read lesson 01").click()  # two
     assert page.locator("h1").first.inner_text().startswith("01 · Softmax attention")
     page.get_by_role("link", name="Open in Binder").click()  # three

@@ -40,9 +40,10 @@ MEASURED = {
 }
 
 
-PICTURE = "docs/images/plane.gif"
+PICTURE = "docs/images/transformer.webp"
 PICTURE_ALT = (
-    "Lesson 01: the query is dragged around the plane; the attention weights of five keys and the output follow"
+    "The trained Transformer of lesson 06, open in the page: it decodes a translation token by token, a block opens into its "
+    "matrices, and a token shows what it attends to"
 )
 
 
@@ -66,7 +67,9 @@ def lessons_table() -> str:
 def picture() -> str:
     """A click leads to the live widget, or to the lesson while there is no website."""
     url = paths.site_url()
-    return f"[![{PICTURE_ALT}]({PICTURE})]({f'{url}/index.html' if url else f'notebooks/{LESSONS[1].name}.ipynb'})"
+    return (
+        f"[![{PICTURE_ALT}]({PICTURE})]({f'{url}/transformer.html' if url else f'notebooks/{LESSONS[6].name}.ipynb'})"
+    )
 
 
 def ways() -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from utils import paths
+from utils.exercises.lessons import LESSONS
 from utils.training.stored_translator import translator_config
 from utils.widgets.base import page_html, page_script, page_style
 from utils.widgets.open_transformer import open_transformer
@@ -41,12 +42,18 @@ def transformer_page() -> str:
     widget = open_transformer()
     names = {widget.script}
     code = page_script(names).replace("</script", "<\\/script")
+    url = paths.site_url()  # a mailed file has no neighbors
+    course = (
+        f'<a href="{url}/index.html">The course</a> · <a href="{url}/{LESSONS[1].name}.html">Read lesson 01</a>'
+        if url
+        else ""
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{TITLE}</title><link rel="icon" href="data:,">
 <style>{page_style(names)}{STYLE}</style></head><body>
 <header><h1>{TITLE}</h1><p>It translates English into French, here in this page. Type a sentence, click a block, point at a token.</p>
-<button id="theme" type="button"></button></header>
+<nav>{course}</nav><button id="theme" type="button"></button></header>
 <main>{page_html(widget.page_state())}</main>
 <footer>Encoder-decoder Transformer, {settings["num_layers"]} layers in each stack, {config["parameters"]:,} parameters, trained on
 {config["num_pairs"]:,} sentence pairs of a small grammar. It translates {100 * held_out["exact"]:.1f} % of {held_out["pairs"]:,} held-out sentences of that

@@ -1,20 +1,14 @@
-"""The first picture of each widget in a built notebook, for readers without a kernel: a screenshot of the widget itself.
-
-python -m utils.build.widget_pictures        films the plane of lesson 01 for the README: docs/images/plane.gif
-"""
+"""The first picture of each widget in a built notebook, for readers without a kernel: a screenshot of the widget itself."""
 
 import base64
 import contextlib
 import io
 import json
-import math
 
 from nbformat import NotebookNode
 from PIL import Image, PngImagePlugin
 
-from utils import paths
 from utils.build.browser import browser
-from utils.build.live import live_states
 from utils.widgets.base import PAGE_VIEW, page_html, page_script, page_style
 
 WIDGET_MARK = "Widget"
@@ -74,48 +68,3 @@ def screenshots(states: list[dict]) -> list[bytes]:
     with shown(states, scale=1.5) as page:
         hosts = page.locator(".live-widget")
         return [hosts.nth(index).screenshot(animations="disabled") for index in range(len(states))]
-
-
-# --- the README's picture -----------------------------------------------------------------------------------------
-
-FILM = paths.ROOT / "docs" / "images" / "plane.gif"
-FRAMES, MILLISECONDS = 60, 80
-
-
-def film_of_the_plane() -> bytes:
-    """A GIF of the plane in lesson 01, in which the query is dragged around once."""
-    notebook = json.loads((paths.LECTURES / "01_softmax_attention.ipynb").read_text(encoding="utf-8"))
-    state = next(state for state in live_states(notebook) if state["widget"] == "plane")
-    query, key = state["inputs"]["query"], state["inputs"]["keys"][0]
-    with shown([state], scale=1) as page:
-        # Pixels: where query and first key are now gives the scale and the origin.
-        (x, y), (key_x, _) = (center(page.locator(".course-plane [tabindex='0']").nth(index)) for index in range(2))
-        unit = (key_x - x) / (key[0] - query[0])
-        origin, start = (x - unit * query[0], y + unit * query[1]), math.atan2(query[1], query[0])
-        page.mouse.move(x, y)
-        page.mouse.down()
-        frames = []
-        for frame in range(FRAMES):
-            turn = 2 * math.pi * frame / FRAMES
-            radius = unit * (math.hypot(*query) + 0.4 * (1 - math.cos(turn)))
-            page.mouse.move(origin[0] + radius * math.cos(start - turn), origin[1] - radius * math.sin(start - turn))
-            png = page.locator(".live-widget").screenshot(animations="disabled")
-            frames.append(Image.open(io.BytesIO(png)).convert("RGB"))
-    sheet = Image.new("RGB", (frames[0].width, frames[0].height * 6))
-    for index in range(6):
-        sheet.paste(frames[index * FRAMES // 6], (0, index * frames[0].height))
-    palette = sheet.quantize(256)
-    drawn = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    buffer = io.BytesIO()
-    drawn[0].save(buffer, "GIF", save_all=True, append_images=drawn[1:], duration=MILLISECONDS, loop=0, optimize=True)
-    return buffer.getvalue()
-
-
-def center(element) -> tuple[float, float]:
-    box = element.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
-if __name__ == "__main__":
-    FILM.write_bytes(film_of_the_plane())
-    print(f"{FILM}: {FILM.stat().st_size / 1e6:.1f} MB")
