@@ -41,9 +41,14 @@ def test_the_bundle_says_what_the_model_is(trained):
 def test_the_parameters_of_the_reader_are_those_in_the_page(trained):
     model = copy.deepcopy(trained.model)
     torch.nn.init.zeros_(model.lm_head.weight)
-    widget = open_transformer(model, trained.english, trained.french, badges={"norm": {"exercise": "5.5"}})
+    widget = open_transformer(
+        model, trained.english, trained.french, badges={"norm": {"exercise": "5.5", "passed": True}}
+    )
     assert widget.data["bundle"]["weights"] != translator.stored_bundle()["weights"]
-    assert widget.data["badges"] == {"norm": {"exercise": "5.5"}}
+    assert widget.data["badges"] == {"norm": {"exercise": "5.5", "passed": True}}
+    assert widget.page_state()["data"]["badges"] == {"norm": {"exercise": "5.5", "passed": False}}, (
+        "a page has no reader"
+    )
 
 
 def test_a_model_that_the_page_cannot_compute_is_refused(trained):

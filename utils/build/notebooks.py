@@ -31,7 +31,7 @@ from utils.data.checksums import checksum
 from utils.exercises.timing import in_words, read_timings, record
 from utils.training import fingerprint
 
-FORMAT = 2  # raise it when the build itself changes what a saved notebook holds
+FORMAT = 3  # raise it when the build itself changes what a saved notebook holds
 CELL_SECONDS = 600
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 KERNEL_SETTINGS = {  # the build and the tests run notebooks under the same ones

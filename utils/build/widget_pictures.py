@@ -12,6 +12,7 @@ from utils.build.browser import browser
 from utils.widgets.base import PAGE_VIEW, page_html, page_script, page_style
 
 WIDGET_MARK = "Widget"
+COLORS = 256  # a palette: a third of the size
 WIDTH = 820  # pixels: fits the notebook column of a narrow window and a slide
 
 
@@ -31,12 +32,13 @@ def add_pictures(notebook: NotebookNode) -> None:
 
 
 def described(png: bytes, alt: str) -> bytes:
-    """The picture with its alt text in the file, from which JupyterLab reads it, and marked as that of a widget."""
+    """The picture with few colors, with its alt text in the file, from which JupyterLab reads it, and marked as that of a widget."""
     facts = PngImagePlugin.PngInfo()
     facts.add_text("Description", alt)
     facts.add_text(WIDGET_MARK, "yes")
     buffer = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").save(buffer, "PNG", pnginfo=facts, optimize=True)
+    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
+    image.save(buffer, "PNG", pnginfo=facts, optimize=True)
     return buffer.getvalue()
 
 

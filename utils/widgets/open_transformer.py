@@ -26,9 +26,10 @@ class OpenTransformer(Widget):
         super().__init__({"title": title, "bundle": bundle, "badges": badges or {}}, view={"text": text})
 
     def page_state(self):
-        """A notebook does not keep the parameters: a page without Python shows the stored translator."""
+        """A page without Python shows the stored translator and knows nothing of its reader: a notebook keeps no parameters."""
         state = super().page_state()
-        return {**state, "data": {**state["data"], "bundle": STORED}}
+        badges = {part: {**badge, "passed": False} for part, badge in self.data["badges"].items()}
+        return {**state, "data": {**state["data"], "bundle": STORED, "badges": badges}}
 
     def alt(self):
         config = self.data["bundle"]["config"]
