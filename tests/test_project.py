@@ -64,7 +64,6 @@ def imported_distributions(files):
 NOTEBOOKS = ("browser", "hosting", "lint", "notebooks", "solutions", "source", "wheel", "widget_pictures")
 SITE = ("slides", *(file.stem for file in (ROOT / "utils/build/site").glob("*.py")))
 GRADING = ("assignment",)
-LAB = ("server",)
 LAB = ROOT / "utils/build/server.py"  # inside the server of `make lab`
 
 
