@@ -1031,12 +1031,13 @@ assert not all(step[0]["best"] for step in tree.tree())  # it did not always lea
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · What it learned
-#
+
+# %% [markdown]
 # ### Cross-attention and the gold alignment
 #
 # Select a head: do its cross-attention weights recover the gold links?
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"]
 head = library_translator.alignment_head  # the best on validation pairs
 aligning = {"layer": head.layer, "head": pictures.MEAN if head.head is None else head.head}
 examples = {
@@ -1075,7 +1076,7 @@ for number, row in enumerate(errors.tolist(), start=1):
 print(f"the best of these on test pairs: {100 * result['alignment_error']:.1f} %", end="; ")
 print(f"lowest possible with one link per token: {100 * result['alignment_floor']:.1f} %")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # ### Negation
 #
 # French negates with two words around the verb, *ne ... pas*. Where do the two positions that predict them attend? A decoder position is labeled
