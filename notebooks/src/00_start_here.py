@@ -36,7 +36,7 @@ lesson("00")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you will build, and in which lesson
 
-# %% slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 from utils.plots import show
 from utils.plots.course_map import course_map
 

@@ -132,8 +132,10 @@ print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All models have the same number of parameters. If the keys also see the letters, as in any Transformer, one head can encode a letter in the size
-# of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head. Not every initialization finds it: the
-# query started at zero here, and from a random query some seeds with two heads fail.
+# of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head.
+
+# %% [markdown]
+# Not every initialization finds it: the query started at zero here, and from a random query some seeds with two heads fail.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The row with letters in the keys is the honest footnote to every "one head cannot". Ask which assumption of the argument it breaks: the weights now depend on the letters.

@@ -777,7 +777,7 @@ for pair, row in zip(pairs.test, greedy_ids.tolist(), strict=False):
 # %% tags=["hide-input"]
 open_transformer(translator, english, french, badges(), title="Your Transformer, open")
 
-# %% slideshow={"slide_type": "subslide"}
+# %%
 quiz("6.f")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

@@ -9,6 +9,12 @@ from tests.browser.lab import CURRENT, Lab, Notebook, errors
 from tests.browser.operate import WIDGETS, until
 from utils.widgets import registry
 
+# Saves the notebook; how many states of widgets it holds then.
+SAVED = f"""async () => {{
+  await {CURRENT}.context.save();
+  const saved = {CURRENT}.context.model.getMetadata("widgets")?.["application/vnd.jupyter.widget-state+json"];
+  return Object.keys(saved?.state ?? {{}}).length;
+}}"""
 NAMES = [module.__name__.rpartition(".")[2] for module in registry.MODULES]
 
 
@@ -34,9 +40,8 @@ def wait_for_all(notebook: Notebook, widgets: int = len(NAMES)):
 
 def reopen(notebook: Notebook, widgets: int = len(NAMES)):
     """Save the notebook, stop its kernel, and load the page again."""
-    notebook.page.evaluate(
-        f"async () => {{ await {CURRENT}.context.save(); await {CURRENT}.sessionContext.shutdown(); }}"
-    )
+    until(lambda: notebook.page.evaluate(SAVED), lambda states: states >= widgets, "not every widget is saved")
+    notebook.page.evaluate(f"async () => {{ await {CURRENT}.sessionContext.shutdown(); }}")
     notebook.page.reload()
     notebook.page.wait_for_selector(".jp-Notebook .jp-Cell")
     wait_for_all(notebook, widgets)

@@ -250,7 +250,7 @@ def test_from_the_readme_a_live_widget_is_one_click_away_lesson_01_two_and_a_run
     context.route("https://mybinder.org/**", stand_in)
     page.goto(f"{address}/README.html")
     page.locator("img[src$='transformer.webp']").click()  # one
-    widget = page.locator(".course-open_transformer[data-state]")
+    widget = page.locator(".course-open[data-state]")
     before = widget.get_attribute("data-state")
     widget.get_by_role("button", name="Back").click()
     assert widget.get_attribute("data-state") != before
