@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -140,9 +141,9 @@ def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
 
 
 def run() -> list[dict]:
-    with tempfile.TemporaryDirectory(prefix="course-audit-") as name:
+    with tempfile.TemporaryDirectory(prefix="course-audit-") as name, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = Path(name)
-        rows = too_old_rows()
-        for version, which in ENVIRONMENTS:
-            rows += python_rows(version, which, folder)
-        return rows + package_rows("oldest", oldest(), folder) + package_rows("newest", [locked_torch()], folder)
+        jobs = [pool.submit(python_rows, version, which, folder) for version, which in ENVIRONMENTS]
+        jobs.append(pool.submit(package_rows, "oldest", oldest(), folder))
+        jobs.append(pool.submit(package_rows, "newest", [locked_torch()], folder))
+        return too_old_rows() + [row for job in jobs for row in job.result()]
