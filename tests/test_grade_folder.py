@@ -201,6 +201,24 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     assert text_of(out).count("failed,later") == 3
 
 
+def test_an_interrupt_that_comes_while_a_worker_is_forked_is_not_lost(monkeypatch, tmp_path):
+    for name in ("a", "b"):
+        cohort.write(tmp_path / "in", f"{name}_01.ipynb", name.encode())
+    fork = command.fork
+
+    def fork_and_drop(*arguments):
+        worker = fork(*arguments)
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does with exceptions in what it calls around a fork
+            os.kill(os.getpid(), signal.SIGTERM)
+        return worker
+
+    judge_with(monkeypatch, lambda data: [judge.Row("01", "1.1", "passed", "fine")])
+    monkeypatch.setattr(command, "fork", fork_and_drop)
+    with pytest.raises(KeyboardInterrupt):
+        command.main([str(tmp_path / "in"), "--jobs", "1"])
+    assert "b,,,not graded" in text_of(tmp_path / "in-grades")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -260,7 +278,7 @@ def test_an_accident_is_graded_again_by_the_next_run_and_a_verdict_is_not(monkey
         (sandbox.Lost(), True),
         (sandbox.Reply("value", isolation.pack(isolation.Outcome("memory"))), False),
         (sandbox.Reply("value", isolation.pack(isolation.Outcome("value", ["failed", "It is wrong.", ""]))), False),
-        (sandbox.Reply("value", b"[1, 2]"), False),
+        (sandbox.Reply("value", b"[1, 2]"), True),
     ],
 )
 def test_what_may_not_be_the_fault_of_the_answer_is_an_accident(reply, accident):

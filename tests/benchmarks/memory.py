@@ -272,7 +272,7 @@ def show_seeds(result: dict) -> Shown:
             ("one seed", f"{result['one_alone_seconds']:g}"),
             ("ratio", f"{result['ratio']:g}"),
         ],
-        [at_most(f"{result['seeds']} seeds at once, time relative to one seed", result["ratio"], 2.5)],
+        [at_most(f"{result['seeds']} seeds at once, time relative to one seed", result["ratio"], 2)],
     )
 
 

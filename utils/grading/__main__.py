@@ -93,17 +93,25 @@ def grade(files: list[Submission], out: Path, options: argparse.Namespace) -> in
     def write_tables() -> None:
         report.write(out, [report.Graded(file, judge.stored(entries[file]) or left) for file in files])
 
-    def interrupt(number, frame):
-        raise KeyboardInterrupt
+    stopped, forking = [], False
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    def interrupt(number, frame):
+        stopped.append(number)
+        if not forking:  # Python drops an exception that comes while it forks
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     waiting, workers, done, tables_at = list(todo), {}, 0, 0.0
     try:
         judge.prepare()
         while waiting or workers:
             while waiting and len(workers) < options.jobs:
                 entry = waiting.pop(0)
+                forking = True
                 workers[fork(judge.work, todo[entry], settings, entry)] = entry
+                forking = False
+                if stopped:
+                    raise KeyboardInterrupt
             if time.monotonic() > tables_at + SECONDS_BETWEEN_TABLES:
                 write_tables()
                 tables_at = time.monotonic()

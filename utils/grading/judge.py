@@ -219,7 +219,7 @@ class Submitted:
         if isinstance(reply, Verdict):
             return reply
         read = disposable(lambda: reported(reply.data), self._settings.seconds)
-        return Verdict(*read.value) if read.ok else Verdict(FAILED, INTRUDED)
+        return Verdict(*read.value) if read.ok else Verdict(FAILED, INTRUDED, accident=True)
 
     def _run(self, request: dict) -> Reply | Verdict:
         """The reply to a task, or the verdict on one that gave none."""
@@ -281,13 +281,13 @@ def disposable(function: Callable, seconds: float) -> Outcome:
     return run_isolated(limited, seconds, MEBIBYTES)
 
 
-def reported(data: bytes) -> tuple[str, str]:
-    """Status and message of a check."""
+def reported(data: bytes) -> tuple[str, str, bool]:
+    """Status and message of a check, and whether they are an accident."""
     outcome = unpack(data, seal=b"")
     if not outcome.ok:
-        return FAILED, clean(replace(outcome, mebibytes=MEBIBYTES).in_words())
+        return FAILED, clean(replace(outcome, mebibytes=MEBIBYTES).in_words()), outcome.kind == "died"
     status, message, _ = outcome.value if _is_verdict(outcome.value) else (FAILED, INTRUDED, "")
-    return status, clean(message)
+    return status, clean(message), False
 
 
 def compared_with_reference(item: Exercise, seed: int, data: bytes) -> str:
