@@ -42,9 +42,10 @@ from utils.plots.course_map import course_map
 
 show(
     course_map(badges()),
-    alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, 02 several hops, "
+    alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, "
     "03 embeddings and cross-attention, 04 self-attention, positions, masks and the feed-forward network, 05 heads, "
-    "residual connections and layer norm, 06 the whole model. Lessons 07 to 09 pretrain, fine-tune and scale it.",
+    "residual connections and layer norm, 06 the whole model. A list beside it names all nine: 02 adds several hops, 07 to 09 "
+    "pretraining, fine-tuning and scaling.",
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -192,7 +193,7 @@ board()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Summary
 #
-# - Shapes align at the right; `unsqueeze` and `keepdim=True` add an axis of length 1.
+# - Shapes align at the right; `unsqueeze` adds an axis of length 1, `keepdim=True` keeps one.
 # - A mask of keys (b, n) meets scores (b, m, n) as (b, 1, n).
 # - [Glossary](../docs/notation.md), [references](../docs/references.md)
 #

@@ -24,7 +24,7 @@
 #
 # - compute three hops by hand, and explain why adding the output is not enough;
 # - embed sentences with and without position encoding;
-# - build an end-to-end memory network, and change its training loop;
+# - build an end-to-end memory network, and read its training loop;
 # - compute a step of Adam by hand, and compare two optimizers fairly;
 # - read an ablation over several seeds.
 #
@@ -60,7 +60,7 @@ lesson("02")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · Three hops by hand
 #
-# A **bag of words** has one number per word: how often it occurs in the sentence, here 1 or 0. We leave out *is* and *a*. A dot product compares question and sentences.
+# A **bag of words** has one number per word: how often it occurs in the sentence, here 1 or 0. We keep only names, kinds and colors. A dot product compares question and sentences.
 #
 # | |lily|greg|frog|yellow|
 # |---|---|---|---|---|
@@ -209,7 +209,7 @@ print(*failure.story, failure.question, sep="\n")
 print("answer:", failure.answer, "| predicted:", three_hops(failure.story, failure.question)[0])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It fails where one kind has two colors. Then the animal introduced *last* counts, and nothing here encodes order. Can training find such hops from
+# It fails only where the kind in question has two colors. Then the animal introduced *last* counts, and nothing here encodes order. Can training find such hops from
 # questions and answers alone?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -323,7 +323,7 @@ show(
 # - `token_ids` (..., J) has any leading axes; -1 is padding and adds nothing; 0 is an ordinary token.
 # - `embedding` $E$ is (vocab_size, d); `position_weights` $l$ is (J, d), or None for a plain sum.
 # - In code, $J$ is the padded length: a short sentence uses the first rows of `position_weights`.
-# - Return (..., d), a sum and not a mean. Checks compare gradients too.
+# - Return (..., d), a sum and not a mean. Here and in 2.3, 2.5 and 2.6 the check compares gradients too.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -671,8 +671,8 @@ assert errors["SGD, sum"] < 0.02 and errors["Adam, mean"] < 0.02 and errors["SGD
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · The order of sentences is information
 #
-# Train one hop on task 1 with and without temporal encoding. `train_task` runs a **recipe** close to the paper's for several seeds at once: all parts of section 4 (position
-# encoding: PE), SGD as above, 100 epochs, the learning rate halved every 25, and two tricks of section 7, here switched off.
+# Train one hop on task 1 with and without temporal encoding. `train_task` runs a **recipe** close to the paper's for several seeds at once: all parts of sections 3 and 4 (position
+# encoding: PE), SGD as above without the last, smaller batch of an epoch, 100 epochs, the learning rate halved every 25, and two tricks of section 7, here switched off.
 
 # %% slideshow={"slide_type": "-"}
 quiz("2.c")
@@ -839,7 +839,7 @@ ablation.table(*plots.parts_table(ablation.result))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - *Mice are afraid of wolves* (15) needs position encoding.
 # - *Where is* and *where was* (1, 2, 3) need temporal encoding; deduction and induction (15, 16) hardly do.
-# - Without the linear start or with layer-wise tying, no seed solves induction (16). On task 2 each of the two helps, and so does the noise.
+# - Without the linear start or with layer-wise tying, no seed solves induction (16). On task 2 the linear start, adjacent tying and the noise each help.
 # - On task 15 only half of the seeds succeed with a linear start, so the recipe omits it there, a choice made on test errors.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -870,7 +870,7 @@ optimizers = stored("memory_optimizers")
 optimizers.table(*plots.optimizer_table(optimizers.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Of the three rates 0.01 is best for both (for Adam on task 2 only barely), and there SGD solves more seeds. This is no general verdict: the recipe was published for SGD. Without a linear start neither
+# With a linear start, 0.01 is the best of the three rates for both (for Adam on task 2 only barely), and there SGD solves more seeds. This is no general verdict: the recipe was published for SGD. Without a linear start neither
 # solves task 16.
 
 # %% tags=["checks"]
@@ -970,7 +970,7 @@ for name, subset in (("found", found[16]), ("not found", ~found[16])):
     print(f"median weight of the least attended fact, {name}: {median:.2f}")
 
 # %% [markdown]
-# Most of these facts got weight, only not the largest of a hop. The top sentences are no complete explanation (compare
+# In this network most of these facts got weight, only not the largest of a hop. The top sentences are no complete explanation (compare
 # [Jain and Wallace, 2019](../docs/references.md#jain2019), and [Wiegreffe and Pinter, 2019](../docs/references.md#wiegreffe2019)). All five tasks,
 # ten seeds:
 
@@ -1100,7 +1100,7 @@ print("equal to torch:", torch.allclose(parameter, torch_parameter.detach(), ato
 # ## 12 · All twenty tasks on the published files (optional)
 #
 # With the published files in `data/babi/en`, `make babi` prints such a table, with ten seeds for every task.
-# *Code run again*: the authors' code (PE, LS, RN), as reported in vinhkhuc/MemN2N-babi-python. The paper used an earlier version of the files, and the authors' code trains on 900 of the 1,000 questions.
+# *Code run again*: the authors' code (PE, LS, RN), as reported in vinhkhuc/MemN2N-babi-python. The authors' code trains on 900 of the 1,000 questions.
 
 # %% tags=["hide-input", "nbval-check-output"]
 real = stored("babi_real")

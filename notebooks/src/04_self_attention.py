@@ -123,7 +123,7 @@ for name, matrix in {
 # ### Exercise 4.1: self-attention with loops
 #
 # Implement the five steps with a loop over queries and one over keys. All sizes may differ; `n` may be 1. Row $i$ of the weights belongs to query
-# $i$. `torch.softmax` does not overflow.
+# $i$. `torch.softmax` does not overflow. (The check compares only the results.)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -147,7 +147,7 @@ self_attention_loop = exercise("4.1").use(self_attention_loop)
 # ### Exercise 4.2: self-attention with matrices
 #
 # The same without loops, with `attention(query, key, value, mask)` from lesson 01, which divides by $\sqrt{d_k}$, applies the mask and
-# returns output and weights. $X$ may have a batch axis; the mask broadcasts to (..., n, n).
+# returns output and weights. $X$ may have a batch axis; the mask broadcasts to (..., n, n). A query with every key masked gets zeros, as `attention` gives.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -206,8 +206,8 @@ print("shapes:", *(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.i
 linear = nn.Linear(d, d_k, bias=False)
 print("nn.Linear(6, 4) stores", tuple(linear.weight.shape))
 print("nn.Linear computes x Wᵀ:", torch.allclose(linear(X), X @ linear.weight.T))
-W = W_Q @ W_K.T
-print("q · k equals x W xᵀ:", torch.allclose(X @ W @ X.T, (X @ W_Q) @ (X @ W_K).T, atol=1e-5))
+W = (W_Q @ W_K.T).T
+print("q · k equals x Wᵀ xᵀ:", torch.allclose(X @ W.T @ X.T, (X @ W_Q) @ (X @ W_K).T, atol=1e-5))
 print(f"W is {tuple(W.shape)} with rank {torch.linalg.matrix_rank(W)}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -385,7 +385,7 @@ print(f"no positions: accuracy {order_accuracy(no_positions):.1%}")
 #
 # $$P_{p, 2i} = \sin(p\, \omega_i), \qquad P_{p, 2i+1} = \cos(p\, \omega_i), \qquad \omega_i = 10000^{-2i/d}$$
 #
-# **Exercise 4.3.** Return the matrix $P$, (length, dim), for positions $p = 0, 1, \dots$ and pairs $i = 0, \dots, d/2 - 1$. `dim` is even.
+# **Exercise 4.3.** Return the matrix $P$, (length, dim), in float32, for positions $p = 0, 1, \dots$ and pairs $i = 0, \dots, d/2 - 1$. `dim` is even.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -446,7 +446,7 @@ print(f"limit for large dim, 2 pi times 10,000: {2 * torch.pi * 10_000:,.0f}")
 #
 # are linear in the pair $(\sin a, \cos a)$. So one matrix $R$ moves every position by $k$: $P_{p+k} = P_p R$.
 #
-# **Exercise 4.4.** Return $R$, (dim, dim): 2 x 2 blocks on the diagonal, one per frequency, with $b = k\, \omega_i$. `k` may be negative.
+# **Exercise 4.4.** Return $R$, (dim, dim), in float32: 2 x 2 blocks on the diagonal, one per frequency, with $b = k\, \omega_i$. `k` may be negative.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -567,8 +567,8 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The causal mask alone reveals the order: B can attend to A only if A comes first. [Haviv et al. (2022)](../docs/references.md#haviv2022) found the
-# same in language models.
+# The causal mask alone reveals the order: B can attend to A only if A comes first. [Haviv et al. (2022)](../docs/references.md#haviv2022) found
+# that causal language models without positional encoding learn positions too, and conjecture that the causal mask is the reason.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Beyond the training length
@@ -606,8 +606,8 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Sinusoids exist for every position, but the model saw only 16. (Near 0 %: almost every answer is reversed.) Rotary scores do not change under
-# a shift, but accuracy falls with more tokens. Here the causal mask has the best median, but one of its three seeds falls to chance.
+# Sinusoids exist for every position, but the model saw only 16. (Here near 0 % from position 50: almost every answer is reversed.) Rotary scores do not change under
+# a shift, but accuracy falls with more tokens. Here the causal mask has the best median, but one of its three seeds falls almost to chance at 96 tokens.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two different tests: more tokens (the figure) and the same number of tokens at other positions (the table). Rotary passes the second exactly.
@@ -749,7 +749,7 @@ print(both[0].int().numpy())
 # ### The layer
 #
 # **Exercise 4.9.** Now the projection matrices are parameters. Write both methods: three linear layers without bias, `query`, `key`, `value`, from
-# `dim` to `head_dim` ($d_k$, and here also $e$); then attention. The mask broadcasts to (b, n, n), or is None.
+# `dim` to `head_dim` ($d_k$, and here also $e$); then attention. The mask broadcasts to (b, n, n), or is None; a query with every key masked gets zeros.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -851,7 +851,7 @@ mask_board(tokens, layers, x, projections=projections, start="causal", title=tit
 #
 # With a causal mask, position $t$ sees tokens $0, \dots, t$ and predicts token $t + 1$. One pass trains all $n - 1$ predictions.
 #
-# **Exercise 4.10.** Return the mean cross-entropy of the next token, a scalar.
+# **Exercise 4.10.** Return the mean cross-entropy of the next token, a tensor of shape ().
 #
 # - The logits at position $t$ score token $t + 1$. The last logits have no target; nothing predicts token 0.
 # - Average over all targets of the batch that are tokens, not padding.

@@ -453,6 +453,7 @@ show(
 #
 # - Input: `bos_id` first, then the sentence. Target: the sentence, then `eos_id`.
 # - Pad both on the right with `pad_id`, after adding the special tokens. A sentence may be empty. Do not change the lists.
+# - Return both as int64 (`torch.long`).
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -599,8 +600,8 @@ show(
     pictures.warmup_by_depth(
         warmup.result, "Post-norm fails without warm-up from four layers on; pre-norm does not"
     ),
-    alt="Loss after a short training against the number of layers, left pre-norm, right post-norm, with and without warm-up. Pre-norm stays low. "
-    "Post-norm without warm-up fails from four layers on.",
+    alt="Loss after a short training against the number of layers, left pre-norm, right post-norm, with and without warm-up. Pre-norm stays below 1.2, "
+    "lowest with warm-up. Post-norm fails from four layers on without warm-up, and at six with it.",
 )
 print(warmup.label)
 
@@ -621,7 +622,8 @@ print(warmup.label)
 # - **Weight decay** ([Loshchilov and Hutter, 2019](../docs/references.md#loshchilov2019)): every step shrinks all parameters slightly.
 # - **Batches by tokens**: many short sentences or few long ones.
 #
-# Which of tying, dropout, label smoothing and weight decay pays? Guess before you read the table (medians and ranges of three seeds).
+# Which of tying, dropout, label smoothing and weight decay pays? Guess before you read the table (medians and ranges of three seeds; another machine gives slightly other
+# figures).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 recipes = stored("transformer_recipe")
@@ -646,7 +648,7 @@ recipes.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The training loop
 #
-# Everything you built, in order:
+# Your model (6.3, 6.4), targets (6.5), loss (6.6) and schedule (6.7) in one loop:
 
 # %% slideshow={"slide_type": "-"}
 quick_model = Transformer(
@@ -673,7 +675,8 @@ print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 # ### Train it
 #
 # A longer training in `utils` differs from this loop: batches by tokens, a cosine after the warm-up
-# ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)), no dropout, smoothing or tying (they did not raise exact match above).
+# ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)), no smoothing or tying; dropout is off in both (none of the three raised exact
+# match above).
 
 # %% slideshow={"slide_type": "-"}
 result = training.train_transformer(**training.LESSON)
@@ -822,7 +825,8 @@ print("step by step = all at once:", torch.allclose(torch.cat(outputs, 1), expec
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Without the cache, step $t$ computes all $t$ tokens again; with it, one. Keys and values of the encoder's output are computed once as well. The price is
-# storage: $2d$ numbers per token, layer and sentence. `library_translator` is the course library's Transformer, which has the cache:
+# storage: $2d$ numbers per token, layer and sentence. `library_translator` is the course library's Transformer, which has the cache. The table is of a
+# model of width 128, two layers in each stack:
 
 # %%
 library_translator = training.restore_transformer(result)
@@ -996,7 +1000,7 @@ for name in subsets:
 # %% [markdown]
 # ### The tree of a beam
 #
-# Which hypotheses were kept? In the first sentence the final best one did not lead at every step: greedy decoding had lost it.
+# Which hypotheses were kept? In the first sentence the final best one did not lead at every step.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 example = min(different, key=lambda row: (len(row.greedy) + len(row.beam), row.pair.english))
@@ -1293,7 +1297,7 @@ times = {row["name"]: row for row in timed.result["training"]}
 aer = f"AER, % (at least {models['Transformer']['alignment_floor']})"
 head = ("model", "exact match, %", "BLEU", aer, "longer: exact, %", "longer: BLEU")
 comparison.table(
-    (*head, "parameters", "training, s", "tokens/s"),
+    (*head, "parameters", "training at this speed, s", "tokens/s"),
     [
         (
             name,
@@ -1383,16 +1387,14 @@ slowest = timed.result["lengths"][-1]
 n, tokens = slowest["length"], timed.result["step_tokens"]
 chains = {
     "recurrent": 2 * n,
-    "Transformer": sizes["num_layers"] * (2 + 3),
-}  # sublayers of both stacks
+    "Transformer": sizes["num_layers"] * (2 + 3) - 1,
+}  # sublayers of both stacks; the decoder's first self-attention need not wait for the encoder
 rows_per_step = {"recurrent": tokens // n, "Transformer": tokens}
-print(
-    f"one training step, {tokens // n} sentences of {n} tokens; dependent steps of its forward pass:"
-)
+print(f"one training step (forward, backward and update), {tokens // n} sentences of {n} tokens:")
 for name, chain in chains.items():
     seconds = tokens / slowest["training"][name]
-    print(f"{name:12s} {seconds:.2f} s = {chain:4d} dependent steps", end=" ")
-    print(f"of {1000 * seconds / chain:5.2f} ms, each on {rows_per_step[name]} tokens at once")
+    print(f"{name:12s} {seconds:.2f} s, {chain:4d} dependent steps in the forward pass", end=", ")
+    print(f"{1000 * seconds / chain:5.2f} ms for each, on {rows_per_step[name]} tokens at once")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Parallel hardware shortens a few large steps, not a thousand small ones in a row. So the Transformer surpassed the best recurrent systems at a fraction of their

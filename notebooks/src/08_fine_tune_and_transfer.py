@@ -268,7 +268,7 @@ quiz("8.a")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Low-rank adaptation
 #
-# In between lies **low-rank adaptation** (LoRA; [Hu et al., 2022](../docs/references.md#hu2022), equation 3). Each matrix $W$ stays frozen and gets a trained
+# In between lies **low-rank adaptation** (LoRA; [Hu et al., 2022](../docs/references.md#hu2022), equation 3, and the scale in the text after it). A chosen matrix $W$ stays frozen and gets a trained
 # update of rank $r$:
 #
 # $$h=Wx+s\,BAx,\qquad A:(r,d_{\text{in}}),\quad B:(d_{\text{out}},r)$$
@@ -359,7 +359,7 @@ show(
     pictures.accuracy_against_labels(
         label_axis,
         accuracy_of,
-        "Few labels: fine-tuning is ahead. All labels: no mean beats the bag of words",
+        "4 and 16 labels: fine-tuning is ahead. All labels: no mean beats the bag of words",
         marks={"majority class": few.result["majority"]},
     ),
     alt="Accuracy on new modules against labels per class for six methods: the three pretrained ones lead at 1 and 4 labels, LoRA and full fine-tuning at 16, a bag of words with all labels.",
@@ -376,7 +376,7 @@ def means_of(row):
 
 
 label_counts = [f"{number} per class" if number else "all" for number in few.result["labels"]]
-means_of_draws = f"Mean (lowest to highest) of {few.result['seeds']} draws of labels."
+means_of_draws = f"Mean (lowest to highest) of {few.result['seeds']} draws of labels; with all labels, of as many training runs."
 Table(
     ("test accuracy, %", *label_counts),
     [(row["method"], *means_of(row)) for row in rows],
@@ -540,7 +540,7 @@ show(
     pictures.interpolation_curves(
         fractions,
         test_loss,
-        "Test loss falls far from the pretrained initialization and rises from scratch",
+        "Test loss falls from the pretrained initialization and rises from scratch",
         ylabel="loss on new modules in nats",
     ),
     alt="Test loss at eleven points of the line from start to end: from the pretrained initialization it falls until 0.8 of the way, from the random one it rises in the second half.",
@@ -584,7 +584,7 @@ masked_loss = {
 }
 for name, loss in masked_loss.items():
     print(f"{name} fine-tuning: loss {loss:.2f} nats at masked tokens of 150 windows")
-print(f"unigram model: {encoder['unigram']:.2f} nats")
+print(f"unigram model, all windows: {encoder['unigram']:.2f} nats")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # What drives it, labels or steps? Vary one, fix the other. Guess first.
@@ -657,7 +657,7 @@ assert disabled == pretrained_loss
 #
 # $$W+0.5\,BA=\begin{pmatrix}1&2\\0&1\end{pmatrix}+0.5\begin{pmatrix}2&-2\\1&-1\end{pmatrix}=\begin{pmatrix}2&1\\0.5&0.5\end{pmatrix},\qquad(W+0.5\,BA)\,x=(7,2)$$
 #
-# **Exercise 8.4.** Return one new `nn.Linear` with the same output. Copy the bias, and leave `layer` unchanged.
+# **Exercise 8.4.** Return one new `nn.Linear` with the same output. Copy the values of the bias, and leave `layer` unchanged.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -865,7 +865,7 @@ if minilm:
         pictures.word_in_context(
             {name: watch[which] for name, which in pairs.items()},
             maps,
-            "Layer by layer the two senses of watch separate",
+            "With the layers the two senses of watch separate",
         ),
         alt="Left: the cosine of two nouns stays high through six layers, that of a noun and a verb falls. Right: in layer 1 the noun attends to gold, the verb to "
         "they and television; in layers 2 to 5 more than half of the weight is on [CLS].",
@@ -941,7 +941,7 @@ if minilm:
             WEIGHTS_MAP,
             outline=False,
         ),
-        alt="Heat map of 6 layers by 12 heads: the attention on [CLS] and [SEP] is around a third in layer 1, and a half or more in most heads of the other layers.",
+        alt="Heat map of 6 layers by 12 heads: the attention on [CLS] and [SEP] is around a third in layer 1, a half or more in most heads of layers 2 to 5, and less in most heads of layer 6.",
     )
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -1026,7 +1026,7 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
 #
-# Snippets of film reviews, mostly single sentences (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* (positive) or *rotten* (negative), split by film. First a quick run:
+# Short snippets of film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* (positive) or *rotten* (negative), split by film. First a quick run:
 
 # %%
 reviews_folder = fetch_or_say(REVIEWS)
@@ -1051,7 +1051,7 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With 600 sentences the linear probe beats the bag of words, with all of them it does not: frozen features pay where labels are few. With all labels fine-tuning adds six points by LoRA, eight in full, and wins.
+# With one draw of 600 sentences the linear probe beats the bag of words, with all of them it does not: frozen features pay where labels are few. With all labels fine-tuning adds six points by LoRA, eight in full, and wins.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Back to the docstrings

@@ -15,7 +15,7 @@
 # and learns from its prompt.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Plan: 20 minutes for cost, 30 for sparse attention, 25 for scaling laws, 15 for modifications, 20 for the published model and chat, 10 for images.
+# Plan: 20 minutes for cost, 30 for sparse attention, 25 for scaling laws, 15 for modifications, 22 for the published model and chat, 8 for images.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask how long a text their favorite assistant accepts, and what that might cost. Collect guesses for "ten times the parameters: how much less loss?"
@@ -105,7 +105,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Recurrence is linear and still slow at these lengths: its steps wait for each other. Ask where the lines would cross.
+# Recurrence is linear, yet the slowest for short sequences: its steps wait for each other. Ask why the lines cross where they do.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Worked example: softmax in blocks
@@ -218,7 +218,7 @@ show(
         "Which keys each query attends to, and how many scores are left",
         {"Linformer-like": sparse_attention.LinformerAttention(8, 2, 8, 48).projection.detach()},
     ),
-    alt="Five patterns of 48 queries and keys: full, a band, half a band, a band with full rows, full columns and short vertical bars, and eight projected keys.",
+    alt="Five patterns of 48 queries and keys: full, a band, half a band, a band with full rows, full columns and vertical bars, and eight projected keys.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -335,7 +335,7 @@ linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
 show(
     pictures.cost_curves(
         {kind: curves[kind] for kind in linear},
-        "With a fixed number of keys per query, time and memory grow about linearly",
+        "With a fixed number of keys per query, memory grows linearly and time, up to noise, too",
         {kind: slopes[kind] for kind in linear},
     ),
     alt="Time and peak memory against length for fused, local, BigBird-like and Linformer-like attention, with exponents.",
@@ -518,7 +518,7 @@ print(f"relative error {abs(predicted - measured_loss) / measured_loss:.1%}, one
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Irreducible loss
 #
-# The stored runs train longer (the sweep over parameters six times as long), with three seeds (two for text and compute), and a larger model that no fit includes. The line may level
+# The stored sweep over parameters trains six times as long, with three seeds (text and compute: two) and a larger model that no fit includes. The line may level
 # off, since text cannot be predicted perfectly and the number of training tokens is fixed:
 #
 # $$y=c+a\,x^{-b}$$
@@ -592,7 +592,7 @@ for name, run in runs.items():
 scale.table(("power law in", "held-out run", "predicted (95 %)", "measured", "error"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With an irreducible loss the held-out runs are predicted within 1 %, which is still more than the predicted gain of the larger model. (Compute: fitted to the best run of each budget, and tested on the better of two.) The straight line is 4 % (compute: 7 %) too low, its interval two
+# With an irreducible loss the held-out runs are predicted within 1 %, which is still more than the predicted gain of the larger model. (Compute: fitted to the frontier, the lower convex hull of the runs on log-log axes, and tested on the better of two.) The straight line is 4 % (compute: 7 %) too low, its interval two
 # to six times as wide. Parameters alone approach a limit; longer training (here, repeating the text) passes it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -705,7 +705,7 @@ print("equal to the library's layer:", same)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One change at a time
 #
-# The **base** is lesson 07's causal model: pre-norm with LayerNorm, GELU, sinusoidal positions, tied embeddings. Each row makes one change, keeps the number of parameters up to 2 % by another feed-forward dimension, and
+# The **base** is lesson 07's causal model: pre-norm with LayerNorm, GELU, sinusoidal positions, tied embeddings. Each row makes one change, keeps the number of parameters (within 0.1 %) by another feed-forward dimension, and
 # sees the same tokens in the same order. A short run with two seeds:
 
 # %% slideshow={"slide_type": "-"}
@@ -925,7 +925,7 @@ assert speed.result["generate"] >= 1
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### The chat template
 #
-# The conversation is written as text. Special tokens mark each **turn** and its role; the prompt stops where the assistant's turn begins:
+# The conversation is written as text. Special tokens mark where each **turn** begins and ends; its role is the first word. The prompt stops where the assistant's turn begins:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 question = in_context.question_about("Germany")
@@ -1178,7 +1178,7 @@ show(
 
 # %% [markdown]
 # **Exercise 9.9** (optional). Worker $k$ has gradient $g_k$ of its *mean* loss over $c_k$ tokens. Return the gradient of the mean loss over all tokens,
-# $\sum_kc_kg_k/\sum_kc_k$. Gradients have any shape; $c_k$ may be 0 ($g_k$ then counts nothing).
+# $\sum_kc_kg_k/\sum_kc_k$. Gradients have any shape; $c_k$ may be 0 ($g_k$ is then finite and counts nothing).
 
 
 # %% tags=["nbval-check-output"]

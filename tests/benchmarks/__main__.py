@@ -25,6 +25,7 @@ from tests.benchmarks import (
     encoder_speed,
     few_pairs,
     fine_tuning,
+    growth,
     heads,
     in_context,
     memory,
@@ -40,6 +41,7 @@ from tests.benchmarks import (
     transformer_speed,
     translation,
     translation_speed,
+    waiting,
     widget_speed,
 )
 from tests.benchmarks.benchmark import Benchmark
@@ -50,6 +52,7 @@ MODULES = (
     *(attention, regression, memory, translation, translation_speed, self_attention, heads, story_encoder),
     *(encoder_speed, transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed),
     *(costs, scaling, smollm2_speed, in_context, widget_speed, open_transformer_speed),
+    *(growth, waiting),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

@@ -45,7 +45,9 @@ class PlainLayer(nn.Module):
         self.norms = nn.ModuleList(deepcopy(child) for name, child in source.named_children() if "norm" in name)
         self.first, self.second = deepcopy(source.linear1), deepcopy(source.linear2)
 
-    def forward(self, x: Tensor, mask: Tensor, memory: Tensor | None = None, memory_mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor, memory: Tensor | None = None, memory_mask: Tensor | None = None
+    ) -> Tensor:
         sublayers = [
             lambda x: self.self_attention(x, x, mask),
             lambda x: self.second(self.first(x).relu()),

@@ -177,7 +177,7 @@ def show_scaling(result: dict) -> Shown:
         "Scaling laws",
         f"Power laws fitted to the test loss of causal language models with {min(parameters['x']):,} to {max(parameters['x']):,} parameters, "
         f"{parameters['seeds']} seeds ({result['data']['seeds']} for text and compute; each token of text seen {min(epochs)} to {max(epochs)} times), text of Python {result['python']}; exponents with 95 % intervals. For a "
-        f"held-out model of {result['larger']['x']:,} parameters the fits predict a loss of {' and '.join(predictions)}; measured: {ranged(measured, 3)}.",
+        f"held-out model of {result['larger']['x']:,} parameters the fits predict a loss of {' and '.join(predictions)}; measured (median): {ranged(measured, 3)}.",
         ("loss against", "irreducible loss", "points", "exponent", "irreducible loss, nats", "scatter"),
         [
             (words, kind.split()[0], len(sweeps[name]["x"]), *_law_cells(sweeps[name][kind]["law"]))

@@ -6,38 +6,17 @@ import time
 
 import pytest
 
-from tests.browser.lab import SLOW, foreign_requests, free_port
-from tests.first_start import FirstStart
+from tests.browser.first_cell import FIRST_OUTPUT, open_first_cell
+from tests.browser.lab import SLOW
 
-# Whatever ever pops up, even for a moment.
-WATCH = """window.popups = [];
-new MutationObserver(() => document.querySelectorAll(".jp-Dialog, .Toastify__toast").forEach((popup) => {
-    if (!window.popups.includes(popup.innerText)) window.popups.push(popup.innerText);
-})).observe(document, { childList: true, subtree: true });"""
-FIRST_OUTPUT = ".jp-OutputArea-output section[aria-label='Lesson 00']"
 BOARD = "section[aria-label='Your progress']"
 ANSWER = 'def normalize(numbers):\n    return numbers / numbers.sum()\n\n\nnormalize = exercise("0.1").use(normalize)'
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory, chromium, record_testsuite_property):
-    started = time.monotonic()
-    with FirstStart(tmp_path_factory.mktemp("first"), free_port()) as start:
-        context = chromium.new_context(viewport={"width": 1280, "height": 1000})
-        page = context.new_page()
-        page.start, page.foreign = start, foreign_requests(context)
-        page.add_init_script(WATCH)
-        page.goto(start.address, timeout=SLOW * 1000)
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SLOW * 1000)
-        # Before JupyterLab has the list of kernels, it answers Shift+Enter in a code cell with a dialog.
-        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=SLOW * 1000)
-        page.locator(".jp-Notebook .jp-Cell").first.click()
-        for _ in range(4):  # two cells of text, the folded cell for hosts, then the first code
-            page.keyboard.press("Shift+Enter")
-        page.wait_for_selector(FIRST_OUTPUT, timeout=SLOW * 1000)
-        record_testsuite_property("seconds to the first output", round(time.monotonic() - started, 1))
+def page(tmp_path_factory, chromium):
+    with open_first_cell(tmp_path_factory.mktemp("first"), chromium) as page:
         yield page
-        context.close()
 
 
 def scroll_to(page, target: str):

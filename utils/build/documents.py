@@ -21,10 +21,12 @@ README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
 STUDENTS = ROOT / "docs" / "students.md"
-VERSIONS = ROOT / "tests" / "audit" / "results" / "versions.json"
 ENCODER = ROOT / "data" / "encoder" / "README.md"
 DOCUMENTS = (README, LECTURERS, STUDENTS, ENCODER, ROOT / "CITATION.cff")
-MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
+AUDITS = ROOT / "tests" / "audit" / "results"
+MUTANTS = AUDITS / "mutants.json"
+VERSIONS = AUDITS / "versions.json"
+READERS = ROOT / "tests" / "audit" / "readers.json"
 
 MEASURED = {
     "00_start_here": "whether your machine is ready",
@@ -253,7 +255,7 @@ def results_page(folder: Path = RESULTS, plot: Callable[[str, dict], str | None]
                 parts += [f"### {entry['title']}", f"{entry['caption']} {_origin(name, entry, usual)}"]
                 parts += [drawn] if (drawn := plot(name, entry)) else []
                 parts.append(Table(entry["columns"], entry["rows"]).markdown())
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *checked_part()]) + "\n"
 
 
 def targets_part(entries: dict[str, dict]) -> tuple[str, str]:
@@ -266,6 +268,30 @@ def targets_part(entries: dict[str, dict]) -> tuple[str, str]:
     return (
         f"{met} of {len(every)} targets are met.",
         Table(("lesson", "what", "target", "measured", "met"), rows).markdown(),
+    )
+
+
+def checked_part() -> tuple[str, ...]:
+    """What the slow proofs found the last time, and what readers found who compared every sentence with its evidence."""
+    audits = []
+    for file in sorted(AUDITS.glob("*.json")):
+        entry = read_entry(file)
+        fine = sum(row["ok"] for row in entry["rows"])
+        link = f"[{file.stem}](../tests/audit/results/{file.name})"
+        audits.append((link, f"{fine} of {len(entry['rows'])}", entry["date"], f"{entry['seconds'] / 60:.0f}"))
+    readers = read_entry(READERS)
+    facts, exercises, found = (sum(row[name] for row in readers["rows"]) for name in ("facts", "exercises", "found"))
+    columns = ("facts", "exercises", "found")
+    return (
+        "## What we checked",
+        "Parts of `make audit`: what was tried and is as it should be.",
+        Table(("part", "as it should be", "date", "minutes"), audits).markdown(),
+        f"Readers compared about {facts:,} sentences and {exercises} exercise statements with the outputs, the checks and the cited sources ({readers['date']}). The {found} mistakes "
+        "and unsupported claims that they found are corrected.",
+        Table(
+            ("read", "sentences of fact, about", "exercise statements", "found"),
+            [(row["read"], *(row[name] for name in columns)) for row in readers["rows"]],
+        ).markdown(),
     )
 
 

@@ -738,7 +738,7 @@ register_quiz(
             ),
             (
                 "These tasks need no softmax at all.",
-                "Nearly true for task 16, but a network without any softmax fails on task 2.",
+                "The softmax is switched on after these epochs, and every network below is tested with it.",
             ),
         ],
         right=1,

@@ -1010,6 +1010,6 @@ register_quiz(
             ("'area'.", "'zone' translates 'area'."),
         ],
         right=3,
-        explanation="Source and target have a different word order, so the largest weights are not on the diagonal.",
+        explanation="Source and target have a different word order, so not all of the largest weights are on the diagonal.",
     )
 )

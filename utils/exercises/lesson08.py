@@ -455,6 +455,8 @@ def run_merge(answer, seed, inputs, outputs, rank, scale, x):
         raise Wrong("The merged layer has no bias. Copy that of `layer.linear`.")
     if not torch.equal(merged.bias, before["linear.bias"]):
         raise Wrong("The bias is not that of `layer.linear`. Copy it unchanged: the low-rank update has none.")
+    if merged.bias.untyped_storage().data_ptr() == layer.linear.bias.untyped_storage().data_ptr():
+        raise Wrong("The new layer shares its bias with the given one. Copy the values: `merged.bias.copy_(...)`.")
     return merged.weight, merged(x)
 
 
@@ -618,6 +620,8 @@ def attention_cases(generator):
         queries[0, num_keys] = True
         return Case((weights, queries, keys.clone()), note=note)
 
+    elsewhere = case(3, 2, 6, (6, 4, 5), "another key in each text")
+    elsewhere.args = (*elsewhere.args[:2], torch.arange(6) == torch.tensor([[5], [3], [4]]))
     every = case(2, 3, 5, (5, 5), "all queries and keys")
     every.args = (every.args[0], torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 5, dtype=torch.bool))
     return [
@@ -626,6 +630,7 @@ def attention_cases(generator):
         case(4, 4, 4, (4, 2, 3, 4), "as many texts as heads and tokens"),
         case(1, 5, 6, (6,), "one text"),
         case(2, 1, 5, (3, 5), "one head", num_keys=2),
+        elsewhere,
         every,
     ]
 
@@ -774,7 +779,7 @@ register_quiz(
             ),
             (
                 "[CLS] is the first token, and the first position has the largest embedding.",
-                "On the contrary: after the norm behind the embeddings, that of [CLS] is among the smallest.",
+                "The weight depends on the key. What [CLS] adds is its value vector: the next cells measure it.",
             ),
             (
                 "The weights were not trained long enough to find a better token.",

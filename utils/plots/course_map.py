@@ -82,7 +82,7 @@ def course_map(badges=None):
         if lesson not in ("03", "09"):
             axes.plot([7.8], [y], "o", color=BLACK, markersize=6)
     axes.text(7.7, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
-    axes.set_title("Nine lessons, one Transformer: what each lesson adds", fontsize=17)
+    axes.set_title("Nine lessons: where each part of the Transformer comes from", fontsize=17)
     return figure
 
 

@@ -110,8 +110,10 @@ def encoder_speed(entry):
 
 def transformer_speed(entry):
     for step in entry["result"]["training"]:
-        setting, goal = f"{step['norm']}-norm, length {step['length']}", target(entry, f"of length {step['length']},")
-        yield Point("training step, over nn.Transformer", setting, step["speed"], f"dropout {step['dropout']}", goal)
+        setting = f"{step['norm']}-norm, length {step['length']}"
+        goal = target(entry, f"of length {step['length']}, dropout {step['dropout']:g},", step["peer"])
+        panel = f"training step, over {step['peer'].replace('`', '')}"
+        yield Point(panel, setting, step["speed"], f"dropout {step['dropout']}", goal)
     for run in entry["result"]["cache"]:
         goal = target(entry, "KV cache", f"at {run['length']} tokens")
         yield Point("greedy decoding, over no KV cache", f"{run['length']} tokens", run["speed"], "decoding", goal)
@@ -153,6 +155,12 @@ def length_costs(entry):
     for y_label, x, y in (("time, ms", "lengths", "ms"), ("memory, MiB", "memory_lengths", "mb")):
         for row, raw in pairs(entry):
             yield Curve(f"{y_label.split(',')[0]}, {row[1]}", row[0], "length, tokens", y_label, raw[x], raw[y])
+
+
+def growth(entry):
+    for raw in entry["result"]:
+        what, _, condition = raw["what"].partition(", ")
+        yield Curve(raw["what"], condition or "two at a time", what, "time, s", raw["counts"], raw["seconds"])
 
 
 def translation_speed(entry):
@@ -216,6 +224,7 @@ PLOTS: dict[str, tuple[Callable, Callable[[dict], Iterable], dict]] = {
     "depth": (curves, depth, {"log_y": True}),
     "encoder_speed": (dots, encoder_speed, SPEEDUP),
     "few_labels": (curves, over_labels(1, "seeds"), {}),
+    "growth": (curves, growth, {"columns": 2, "log_y": True}),
     "head_costs": (curves, head_costs, {}),
     "in_context": (curves, in_context, {}),
     "length_costs": (curves, length_costs, {"columns": 2, "log_y": True, "base": 4}),

@@ -11,10 +11,10 @@ CELLS = {
     '5.2': 'aae3626cc92c',
     '5.3': '1e44127af596',
     '5.4': '7163ab42e958',
-    '5.5': 'f39ddc0a83c1',
+    '5.5': 'cc0aba3f8dba',
     '5.6': 'b273f5bc5097',
     '5.7': '465de9944439',
-    '5.8': 'bbeba1f0f4b1',
+    '5.8': '7630a610b08f',
     '5.9': 'b41487b11e5b',
 }
 # Kind and section of the later cells that call the answer
@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
 # Exercise 5.5 · layer normalization · medium · 12 min
 class LayerNorm(nn.Module):
     def __init__(self, dim, eps=1e-5):
-        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros."""
+        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros; nothing else is stored."""
         ### BEGIN SOLUTION
         super().__init__()
         self.eps = eps
@@ -150,7 +150,9 @@ class EncoderLayer(nn.Module):
 
 # Exercise 5.8 · how much two heads differ · medium · 10 min · optional
 def jensen_shannon(p, q):
-    """Divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
+    """Divergence of p and q (..., n), which may broadcast, natural
+    logarithm, to (...). Some weights may be 0.
+    """
     ### BEGIN SOLUTION
     middle = (p + q) / 2
     from_p = (torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)  # xlogy(0, 0) is 0
