@@ -1,7 +1,7 @@
 """Other versions: every Python that the course allows, the oldest, locked and newest torch, and the oldest and newest packages.
 
 Each gets an environment of its own in a temporary folder, which goes away afterwards. Under each Python and torch run all
-notebooks and all tests but those in a browser. pip may choose a CUDA build of torch, of about 5 GB, which runs on the CPU too.
+notebooks and all tests but those in a browser; what pytest prints is kept in `.cache/audit/versions`. pip may choose a CUDA build of torch, of about 5 GB, which runs on the CPU too.
 """
 
 import os
@@ -15,10 +15,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from tests.audit.machines import copy_checkout
 from utils.build.bootstrap import GROUPS, locked_torch
+from utils.build.downloads import cache_folder
 from utils.paths import ROOT
 
 PATIENCE = 4 * 3600
+LOGS = ROOT / ".cache" / "audit" / "versions"
 LOCKED, FLOOR, NEWEST = "locked", "floor", "newest"
 ENVIRONMENTS = (("3.11", FLOOR), ("3.11", NEWEST), ("3.12", LOCKED), ("3.13", LOCKED))
 TOO_OLD = ("2.7", "3.6", "3.8", "3.9", "3.10")
@@ -30,10 +33,11 @@ WIDGETS = ("test_widgets", "test_pictures", "test_quiz_and_board", "test_gguf", 
 LESSON = "notebooks/01_softmax_attention.ipynb"
 
 
-def called(command: list[str], **more: str) -> subprocess.CompletedProcess:
-    own = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"} | {"PYTHONPATH": str(ROOT)}
+def called(command: list[str], root: Path = ROOT, **more: str) -> subprocess.CompletedProcess:
+    own = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    own |= {"PYTHONPATH": str(root), "COURSE_DOWNLOADS": str(cache_folder())}
     return subprocess.run(
-        command, cwd=ROOT, env=own | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+        command, cwd=root, env=own | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         errors="replace", timeout=PATIENCE,
     )  # fmt: skip
 
@@ -54,15 +58,19 @@ def interpreter(version: str) -> str | None:
     return next((str(path) for path in named if path.is_file() and "shims" not in path.parts), None)
 
 
-def environment(python: str, folder: Path) -> tuple[str, list[str]]:
-    """The Python of a new environment, and how its pip installs."""
-    called([python, "-m", "venv", str(folder)])
-    own = str(folder / "bin" / "python")
-    return own, [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+def environment(python: str, folder: Path) -> tuple[Path, str, list[str]]:
+    """A copy of the checkout, the Python of a new environment beside it, and how its pip installs."""
+    copy_checkout(folder / "course")
+    called([python, "-m", "venv", str(folder / "environment")])
+    own = str(folder / "environment" / "bin" / "python")
+    return folder / "course", own, [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
-def pytest_row(what: str, python: str, tests: list[str], folder: Path) -> dict:
-    done = called([python, "-m", "pytest", *SETTINGS, *tests], HOME=str(folder))
+def pytest_row(what: str, python: str, tests: list[str], root: Path) -> dict:
+    """All that pytest printed goes to a file of that name."""
+    done = called([python, "-m", "pytest", *SETTINGS, *tests], root, HOME=str(root.parent))
+    LOGS.mkdir(parents=True, exist_ok=True)
+    (LOGS / f"{root.parent.name}, {what}.txt").write_text(done.stdout, encoding="utf-8")
     return row(what, done, "passed") | {"said": done.stdout.strip().splitlines()[-1]}
 
 
@@ -91,18 +99,18 @@ def python_rows(version: str, which: str, folder: Path) -> list[dict]:
     what = f"Python {version} with the {which} torch"
     if (python := interpreter(version)) is None:
         return [{"what": what, "ok": True, "said": "not on this machine: not tried"}]
-    own, pip = environment(python, folder / what)
+    root, own, pip = environment(python, folder / what)
     for arguments in (
         ["--require-hashes", "--no-deps", "-r", "requirements.lock"],
         [torch_wanted(which)],
         ["--no-deps", "--no-build-isolation", "-e", "."],
     ):
-        installed = called([*pip, *arguments])
+        installed = called([*pip, *arguments], root)
         if installed.returncode != 0:
             return [row(f"{what} can be installed", installed)]
     ask = "import platform, torch; print(platform.python_version(), torch.__version__)"
     exact = dict(zip(("python", "torch"), called([own, "-c", ask]).stdout.split()[-2:], strict=True))
-    rows = [pytest_row(part, own, tests, folder) | exact for part, tests in PARTS.items()]
+    rows = [pytest_row(part, own, tests, root) | exact for part, tests in PARTS.items()]
     shutil.rmtree(folder / what, ignore_errors=True)
     return rows
 
@@ -123,17 +131,17 @@ def oldest() -> list[str]:
 
 
 def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
-    own, pip = environment(interpreter(ENVIRONMENTS[0][0]), folder / what)
+    root, own, pip = environment(interpreter(ENVIRONMENTS[0][0]), folder / what)
     fixed = folder / f"{what}.txt"
     fixed.write_text("\n".join(pins), encoding="utf-8")
     called([*pip, "-c", str(fixed), "torch"])
-    installed = called([*pip, "-c", str(fixed), "-e", "." + GROUPS["test"]])
+    installed = called([*pip, "-c", str(fixed), "-e", "." + GROUPS["test"]], root)
     rows = [row(f"the {what} packages can be installed", installed)]
     if installed.returncode == 0:
         tests = [f"tests/{name}.py" for name in FEW + WIDGETS]
         rows.append(
             pytest_row(
-                f"{len(tests)} files of tests and lesson 01 with the {what} packages", own, [*tests, LESSON], folder
+                f"{len(tests)} files of tests and lesson 01 with the {what} packages", own, [*tests, LESSON], root
             )
         )
     shutil.rmtree(folder / what, ignore_errors=True)
