@@ -52,7 +52,7 @@ from utils.plots import show
 from utils.training import pretraining
 from utils.training.stored_encoder import stored_encoder
 from utils.training.trainer import IGNORE_INDEX
-from utils.widgets import fill_in, next_token
+from utils.widgets import attention_view, fill_in, next_token
 
 torch.manual_seed(7)
 torch.set_num_threads(1)
@@ -673,6 +673,48 @@ fill_in(fill, "Raise a ValueError [MASK] the argument is negative.", title="Whic
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let students type a sentence with one [MASK], guess the first candidate, then move the mask by one token.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What does it attend to?
+#
+# We average each head's attention to the previous and to the next token over 100 held-out windows, and take the largest.
+
+# %% slideshow={"slide_type": "-"}
+held_out = pretraining.tokenized_corpus(tokenizer, num_texts=500).held_out[:100]
+with torch.no_grad():
+    _, weights = masked_lm.encoder(masked_lm.embedding(held_out), need_weights=True)
+weights = torch.stack(weights)  # (layers, windows, heads, n, n)
+for name, offset in (("previous", -1), ("next", 1)):
+    neighbor = weights.diagonal(offset, -2, -1).mean((1, -1))  # (layers, heads)
+    layer, head = divmod(neighbor.argmax().item(), neighbor.size(1))
+    print(
+        f"{name} token: {neighbor.max():.0%} of the weight of layer {layer + 1}, head {head + 1}",
+        f"(median head: {neighbor.median():.0%})",
+    )
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Two heads of the first layer attend to the token before and to the token after, although nothing in the loss mentions neighbors.
+# [Clark et al. (2019)](../docs/references.md#clark2019) found such heads in BERT.
+
+# %% [markdown]
+# Type a sentence of your own, and point at `[MASK]`.
+
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+@torch.no_grad()
+def attend(sentence):
+    token_ids = torch.tensor([tokenizer.encode_pair(sentence)])
+    _, attention_weights = masked_lm.encoder(masked_lm.embedding(token_ids), need_weights=True)
+    target = tokenizer.tokens(token_ids[0])
+    return {"weights": torch.stack(attention_weights)[:, 0], "target": target}
+
+
+attention_view(
+    attend,
+    sentence="Raise a ValueError [MASK] the argument is negative.",
+    focus="[MASK]",
+    title="The stored masked language model, two layers of four heads",
+)
+
 # %% tags=["checks"]
 assert pretraining.MASK_PROBS == {"masked": 0.3, "causal": 1, "spans": 0.5}
 assert (pretraining.LENGTH, pretraining.MEAN_SPAN_LENGTH) == (64, 8)
@@ -681,6 +723,7 @@ assert trained["causal"]["perplexity"] < 0.5 * math.exp(trained["causal"]["unigr
 assert 0.7 * bigram < trained["causal"]["perplexity"] < 1.2 * bigram
 assert {row["seeds"] for row in rows.values()} == {3}
 assert pretraining.LONG["dim"] == settings["dim"] > 96
+assert neighbor.max() > 0.5 > 3 * neighbor.median() and layer == 0
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Sampling
