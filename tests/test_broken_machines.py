@@ -146,3 +146,16 @@ def test_a_part_of_the_audit_is_fine_if_it_tried_something_and_all_of_it_is_ok(t
     stored = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
     assert all(row["ok"] for row in stored["rows"]) is fine and stored["rows"]
     assert ("NOT" in capsys.readouterr().out) is not fine
+
+
+def test_rows_that_are_run_again_replace_theirs_and_the_others_stay(tmp_path):
+    rows = [{"what": "one", "ok": False, "said": "it broke"}, {"what": "two", "ok": True, "said": "fine"}]
+    assert not audit.audit("some", lambda: rows, tmp_path)
+    again = {"what": "one", "ok": True, "said": "it works"}
+    assert audit.audit("some", lambda only: [again | {"said": only[0]}], tmp_path, ["one"])
+    assert json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))["rows"] == [
+        again | {"said": "one"},
+        rows[1],
+    ]
+    with pytest.raises(SystemExit):
+        audit.main(["mutants", "--only", "1.1"], tmp_path)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -28,8 +29,8 @@ from utils.paths import ROOT
 PATIENCE = 1800
 
 
-def run(lessons: list[str] | None = None) -> list[dict]:
-    names = [name for name in HERE.names() if lessons is None or name[:2] in lessons]
+def run(only: Sequence[str] = ()) -> list[dict]:
+    names = [name for name in HERE.names() if not only or name[:2] in only]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda name: lesson_row(name, os.path.join(folder, name)), names))
 

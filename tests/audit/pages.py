@@ -4,18 +4,17 @@ The website is built again and each of its pages opened at three widths in both 
 first cell to its last; every control of every widget is moved to both ends of its range; what
 somebody meets who has no pointer or cannot see is checked. `.cache/audit/pages/index.html` shows pictures of all of it.
 
-    python -m tests.audit.pages 01 --form student      this notebook alone
-    python -m tests.audit.pages --form site            the website alone
+    python -m tests.audit pages --only student 01      this notebook alone
+    python -m tests.audit pages --only site            the website alone
 """
 
-import argparse
 import html
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Browser
@@ -61,8 +60,13 @@ del FigureCanvasAgg, watched
 """
 
 
-def run(names: list[str] | None = None, forms: tuple[str, ...] = ALL, folder: Path = FOLDER) -> list[dict]:
-    """A row for each page of the site, each width of the widgets, and each notebook. Training results come from this checkout's cache."""
+def run(only: Sequence[str] = (), folder: Path = FOLDER) -> list[dict]:
+    """A row for each page of the site, each width of the widgets, and each notebook. Training results come from this checkout's cache.
+
+    only: some of `ALL` and of the lessons' numbers.
+    """
+    names = [name for name in lessons.NAMES if name[:2] in only]
+    forms = [form for form in ALL if form in only] or (FORMS if names else ALL)
     os.environ.setdefault("COURSE_CACHE", str(ROOT / ".cache" / "trained"))
     rows = check_site(folder / "site") if "site" in forms else []
     rows += check_widgets(folder / "widgets") if "widgets" in forms else []
@@ -256,23 +260,3 @@ def write_index(folder: Path):
 <style>figure {{ display: inline-block; width: 18%; vertical-align: top }} img {{ width: 100% }}</style>
 <h1>Every page</h1>{"".join(parts)}"""
     (folder / "index.html").write_text(page, encoding="utf-8")
-
-
-def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.audit.pages", description=__doc__.splitlines()[0])
-    parser.add_argument("lessons", nargs="*", help="numbers such as 01 (default: all)")
-    parser.add_argument(
-        "--form", choices=ALL, help="the website, the widgets or one form of the notebooks (default: all)"
-    )
-    chosen = parser.parse_args(given)
-    names = [name for name in lessons.NAMES if not chosen.lessons or name[:2] in chosen.lessons]
-    if not names:
-        parser.error(f"expected numbers among {', '.join(name[:2] for name in lessons.NAMES)}")
-    rows = run(names, (chosen.form,) if chosen.form else ALL)
-    for row in rows:
-        print(json.dumps(row, ensure_ascii=False), flush=True)
-    return 0 if all(row["ok"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

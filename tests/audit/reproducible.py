@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from utils.build.notebooks import HERE
 from utils.paths import ROOT
@@ -30,8 +31,8 @@ TIMED = {
 }
 
 
-def run(lessons: list[str] | None = None) -> list[dict]:
-    names = [name for name in HERE.names() if lessons is None or name[:2] in lessons]
+def run(only: Sequence[str] = ()) -> list[dict]:
+    names = [name for name in HERE.names() if not only or name[:2] in only]
     return [lesson_row(name, [one_run(name, threads) for threads in RUNS]) for name in names]
 
 

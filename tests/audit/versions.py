@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -95,8 +96,7 @@ def torch_wanted(which: str) -> str:
     return {LOCKED: locked_torch(), FLOOR: str(floor).replace(">=", "=="), NEWEST: "torch"}[which]
 
 
-def python_rows(version: str, which: str, folder: Path) -> list[dict]:
-    what = f"Python {version} with the {which} torch"
+def python_rows(what: str, version: str, which: str, folder: Path) -> list[dict]:
     if (python := interpreter(version)) is None:
         return [{"what": what, "ok": True, "said": "not on this machine: not tried"}]
     root, own, pip = environment(python, folder / what)
@@ -110,7 +110,7 @@ def python_rows(version: str, which: str, folder: Path) -> list[dict]:
             return [row(f"{what} can be installed", installed)]
     ask = "import platform, torch; print(platform.python_version(), torch.__version__)"
     exact = dict(zip(("python", "torch"), called([own, "-c", ask]).stdout.split()[-2:], strict=True))
-    rows = [pytest_row(part, own, tests, root) | exact for part, tests in PARTS.items()]
+    rows = [pytest_row(f"{what}, {part}", own, tests, root) | exact for part, tests in PARTS.items()]
     shutil.rmtree(folder / what, ignore_errors=True)
     return rows
 
@@ -148,10 +148,15 @@ def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
     return rows
 
 
-def run() -> list[dict]:
+def run(only: Sequence[str] = ()) -> list[dict]:
+    """only: words of what is tried, such as `floor` or `3.13`."""
+
+    def wanted(what: str) -> bool:
+        return not only or any(words in what for words in only)
+
     with tempfile.TemporaryDirectory(prefix="course-audit-") as name, ThreadPoolExecutor(os.cpu_count()) as pool:
-        folder = Path(name)
-        jobs = [pool.submit(python_rows, version, which, folder) for version, which in ENVIRONMENTS]
-        jobs.append(pool.submit(package_rows, "oldest", oldest(), folder))
-        jobs.append(pool.submit(package_rows, "newest", [locked_torch()], folder))
+        environments = [(f"Python {version} with the {which} torch", version, which) for version, which in ENVIRONMENTS]
+        jobs = [pool.submit(python_rows, *found, Path(name)) for found in environments if wanted(found[0])]
+        packages = (("oldest", oldest()), ("newest", [locked_torch()]))
+        jobs += [pool.submit(package_rows, *found, Path(name)) for found in packages if wanted(f"{found[0]} packages")]
         return too_old_rows() + [row for job in jobs for row in job.result()]
