@@ -23,6 +23,7 @@ FIGURES = {
     "depth": ("gradient", "plain", 2),
     "encoder_speed": (3, "speed"),
     "few_labels": ("rows", 1, "seeds", 0, 2),
+    "growth": (0, "seconds", 3),
     "head_costs": (2, "softmax_ms"),
     "in_context": ("rows", 0, "accuracies", 1, 4, 2),
     "length_costs": ("rows", 4, "mb", 3),

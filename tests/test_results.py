@@ -80,6 +80,13 @@ def test_a_missed_target_is_shown_as_missed(tmp_path):
 def test_stored_results_meet_their_targets_except_where_the_page_says_so():
     entries = [read_entry(file) for file in RESULTS.glob("*.json")]
     missed = {target["what"] for entry in entries for target in entry["targets"] if not target["met"]}
+    step, equations = "training step of length", "speedup over the equations of 2017, written out"
     assert missed <= {
-        f"greedy decoding with KV cache, speedup over `generate` of {peer}" for peer in ("T5", "BART", "Marian")
+        *(f"greedy decoding with KV cache, speedup over `generate` of {peer}" for peer in ("T5", "BART", "Marian")),
+        # Three quarters of such a step are matrix products that both sides compute.
+        *(f"{step} {length}, dropout 0, {equations}" for length in (16, 256)),
+        f"{step} 16, dropout 0.1, speedup over `nn.Transformer`",
+        *(f"{step} {length}, dropout 0, speedup over `nn.Transformer`" for length in (16, 256)),
+        "10 seeds at once, time relative to one seed",
+        "`make lab` to the output of the first cell",
     }
