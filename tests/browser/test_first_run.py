@@ -42,6 +42,12 @@ def test_nothing_pops_up_and_nothing_is_asked_of_another_host(page):
     assert page.foreign == []
 
 
+def test_the_notebook_is_open_once_and_has_one_kernel(page):
+    assert page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab").all_inner_texts() == ["00_start_here.ipynb"]
+    sessions = page.evaluate("fetch('/api/sessions').then((response) => response.json())")
+    assert [session["path"] for session in sessions] == ["work/00_start_here.ipynb"]
+
+
 def test_nbgrader_is_installed_here_and_yet_absent_from_menus_tool_bar_and_side_bars(page):
     pytest.importorskip("nbgrader")
     assert page.locator(".lm-MenuBar-itemLabel").all_inner_texts()[0] == "File"

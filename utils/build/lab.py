@@ -4,6 +4,7 @@ One server per folder: a second `make lab` opens the one that is running.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -170,17 +171,29 @@ def running_server(runtime: Path, port: int | None = None) -> Path | None:
 
 def answers(server: dict) -> bool:
     """Whether the server of a runtime file still runs; another one that now has its port refuses its token."""
-    request = urllib.request.Request(
-        f"{server['url']}api/status", headers={"Authorization": f"token {server['token']}"}
-    )
     try:
-        # No proxy: the environment may name one even for this machine.
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=5).close()
+        request(server, "api/status")
     except urllib.error.HTTPError:
         return not server["token"]  # it asks for a password instead
     except OSError:
         return False
     return True
+
+
+def request(server: dict, path: str, data: bytes | None = None) -> None:
+    """Ask the server of a runtime file; an OSError if it refuses."""
+    headers = {"Authorization": f"token {server['token']}"}
+    # No proxy: the environment may name one even for this machine.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener.open(urllib.request.Request(f"{server['url']}{path}", data, headers), timeout=5).close()
+
+
+def start_kernel(file: Path) -> None:
+    """Ask the server of a runtime file for lesson 00's kernel, which then starts while the browser loads the page."""
+    server, lesson = json.loads(file.read_text(encoding="utf-8")), FIRST_PAGE.removeprefix("lab/tree/")
+    session = {"path": lesson, "name": lesson, "type": "notebook", "kernel": {"name": "python3"}}
+    with contextlib.suppress(OSError):  # the page asks again, and shows what is wrong
+        request(server, "api/sessions", json.dumps(session).encode())
 
 
 def address(file: Path) -> str:
@@ -208,6 +221,7 @@ def serve(port: int, open_browser: bool, runtime: Path, log: Path) -> int:
         while server.poll() is None and time.monotonic() < until:
             if runtime_file := running_server(runtime, port):
                 print(f"The course runs at this address until you press Ctrl-C: {address(runtime_file)}", flush=True)
+                start_kernel(runtime_file)
                 server.wait()
                 break
             time.sleep(0.05)
