@@ -60,7 +60,7 @@ lesson("05")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · One softmax, two positions
 #
-# The input is a sequence of eight letters, which may repeat. One position carries marker 1, another marker 2. The task: report both marked
+# The input is eight letters from *a* to *h*, which may repeat. One position carries marker 1, another marker 2. The task: report both marked
 # letters, *in order*. One learned query attends to all positions, and a linear layer predicts both letters from its output.
 
 # %% slideshow={"slide_type": "-"}
@@ -214,8 +214,8 @@ list_of_heads = exercise("5.1").use(list_of_heads)
 
 # %% tags=["nbval-check-output"]
 x = torch.tensor([[[1.0, 2.0], [3.0, 0.0]]])  # (1, 2, 2): the worked example
-first, second = torch.eye(2).unsqueeze(-1)  # the columns (1, 0) and (0, 1)
-head_1, head_2 = torch.stack([first, second, first]), torch.stack([second, first, second])
+e1, e2 = torch.eye(2).unsqueeze(-1)  # the columns (1, 0) and (0, 1)
+head_1, head_2 = torch.stack([e1, e2, e1]), torch.stack([e2, e1, e2])
 W_O = torch.tensor([[1.0, 1.0], [0.0, 2.0]])
 output, weights = list_of_heads(x, torch.stack([head_1, head_2]), W_O)
 for number, head in enumerate(weights[0], start=1):
@@ -241,7 +241,7 @@ for width in (64, 768):
 # The projections of all heads, concatenated, are one matrix from $d$ to $d$. So project once, then split the features of each token: the first
 # $d_k$ belong to head 1, the next to head 2.
 #
-# **Exercises 5.2 and 5.3.** Split, and merge again. Where the axes to merge were transposed `view` fails; `reshape` and `flatten` copy.
+# **Exercises 5.2 and 5.3.** Split, and merge again. After the transpose `view` fails; `reshape` and `flatten` copy.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -367,7 +367,7 @@ show(
     pictures.head_costs(
         [row["heads"] for row in costs],
         {"time in ms": times, "attention weights in MiB": {"weights": memory_of_weights}},
-        "Softmax time and memory grow with the number of heads",
+        "More heads cost softmax time and memory, not multiplications",
     ),
     alt="The time of the softmax and the memory of the weights grow with the number of heads; the time of the projections stays.",
 )
@@ -660,7 +660,7 @@ for num_layers, result in by_layers.items():
     print(f"{num_layers} layer(s), three seeds: {accuracies}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In so few steps two layers solve the task, one does not. (Two links alone settle $2/7$ of the cases and otherwise leave five letters: $3/7=43$ %.)
+# In 240 steps two layers solve the task, one does not. (Two links settle $2/7$ of the targets; of the others one guess in five is right: $2/7+1/7=43$ %.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is the two-hop problem of lesson 02 in its purest form. Ask how many layers four steps need. (Two: after layer 1 every token holds two
@@ -669,7 +669,7 @@ for num_layers, result in by_layers.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where the norm belongs
 #
-# The same task with five layers and one learning rate: without layer norm, with post-norm and with pre-norm, 200 steps.
+# The same task with five layers, without layer norm, with post-norm and with pre-norm: 200 steps at the same learning rate.
 
 # %%
 norms = {
@@ -699,7 +699,7 @@ show(
     pictures.gradient_depth(
         list(depth.DEPTHS),
         gradients,
-        "Residual connections and norms together keep the gradient",
+        "Residual connections with norms keep the gradient between 0.1 and 100",
         ylabel="gradient norm (output = 1)",
     ),
     alt="Gradient norm against depth for five kinds of untrained stack: plain stacks vanish, residual ones explode, norms alone fall slowly; with both the norm stays between 0.1 and 100.",
@@ -730,7 +730,7 @@ assert all(
 quiz("5.h")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Twins
+# ### Symmetry breaking
 #
 # Two heads start with the same parameters, including their rows of $W_O$. How different are they after 50 steps?
 
@@ -754,7 +754,7 @@ same = torch.allclose(weights[0, 0], weights[0, 1], atol=1e-5)
 print("the attention weights of both heads are equal within 1e-5:", same)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Equal heads get equal gradients and stay equal: one head, computed twice.
+# Equal heads get equal gradients and stay equal: one head, computed twice. Random initialization breaks this symmetry.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task with context
@@ -820,7 +820,7 @@ show(
     pictures.divergence(
         trained["eval_steps"],
         by_layer("divergence"),
-        "Heads differ at initialization, and more after training",
+        "Heads differ at initialization; those of layer 1 diverge further",
         ylabel="divergence in nats (at most 0.69)",
     ),
     alt="Mean divergence between the heads of a layer through training, three seeds: both layers start above 0, layer 1 rises.",
@@ -1023,7 +1023,7 @@ stories.table(
 #
 # **With more data.** On task 2 the encoder is level with the memory network at 10,000 questions. It never wins clearly.
 #
-# **With neither.** On task 16 the encoder does not find the rule in these steps. With 10,000 questions its training error is high as well, and the
+# **Task 16.** Here the encoder does not find the rule in these steps. With 10,000 questions its training error is high as well, and the
 # memory network fails in some seeds too.
 #
 # Shared layers mostly change little here; Dehghani et al. (table 1) found clear gains on bAbI, in another setting. (The encoders solve task 1 with 1,000 questions;
@@ -1151,7 +1151,7 @@ assert sum(surfaces["plain"]["local_minima"]) > sum(surfaces["residual"]["local_
 #
 # - Multi-head attention: input projection, split into heads, attention per head, concatenation, output projection. In cross-attention keys and
 #   values come from another sequence.
-# - More heads change neither parameters nor the number of multiplications, but need more memory for the weights.
+# - More heads change neither parameters nor the number of multiplications, but store more attention weights.
 # - Residual connections give the gradient an identity path; layer normalization gives each sublayer's input (pre-norm) or the sum after it (post-norm) a
 #   fixed scale.
 # - The encoder block: self-attention and a feed-forward network, each with a residual connection and a norm (pre-norm or post-norm).

@@ -29,7 +29,7 @@
 # - train it with shifted targets, padding, label smoothing and warm-up;
 # - decode greedily, by beam search, and with a key-value cache;
 # - test by ablation which attention a translation needs;
-# - say with figures why the field switched from recurrence to attention.
+# - explain why the field left recurrence, and where recurrence was better.
 #
 # **You need** lesson 05. What it uses from lesson 03 is in the recap. Symbols and terms: [notation](../docs/notation.md).
 
@@ -132,7 +132,7 @@ show(
 # Point at the orange arrow: it is all that the decoder knows of the source.
 
 # %% [markdown]
-# **Open one.** Click a block. Which source token do the predictions of *ne* and *pas* attend to? Cut a link.
+# **Try it.** Click a block. Which source token do the predictions of *ne* and *pas* attend to? Cut a link.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 open_transformer()
@@ -158,8 +158,8 @@ open_transformer()
 #    Output $0.128\,m_1+0.852\,m_2+0.020\,m_3=(0.237,1.685)$.
 # 4. **Residual connection.** $z_2=h_2+(0.237,1.685)=(0.567,3.355)$.
 # 5. **Logits.** Output vectors $(1,0)$ for *le*, $(0,1)$ for *roi*, $(-1,-1)$ for `<eos>`: logits $0.567,3.355,-3.922$; probabilities
-#    $0.058,0.941,0.001$.
-# 6. **Loss.** The target is *roi*: $-\ln0.941=0.060$. At position 1 it is $0.024$; the mean is $0.042$.
+#    $0.058,0.941,0.001$. (As an input *le* is $(0,1)$: no weight tying here.)
+# 6. **Loss.** The target is *roi*: $-\ln0.9414=0.060$. At position 1 it is $0.024$; the mean is $0.042$.
 
 # %% tags=["nbval-check-output"]
 x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])  # <bos>, le
@@ -435,7 +435,7 @@ quiz("6.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Shifted targets
 #
-# Input and target of the decoder are the same sentence, shifted by one position.
+# The decoder's input is the target **shifted right** (`decoder_input_ids` in `transformers`), with `<bos>` in front.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
@@ -493,7 +493,7 @@ for layer in untrained.decoder.layers:
     largest.append(self_weights.triu(1).max().item())  # above the diagonal: later positions
 print("largest weight on a later position, each layer:", largest)
 (gradient,) = torch.autograd.grad(hidden_states[0, 2].square().sum(), x)
-print("gradient of output 3 is zero at input:", (gradient[0].norm(dim=-1) == 0).tolist())
+print("output 3 depends on input:", (gradient[0].norm(dim=-1) != 0).tolist())
 changed = torch.where(source_mask, source, 9)  # other tokens in place of padding
 changed_logits = untrained.decode(target, untrained.encode(changed, source_mask), source_mask)
 print("padding changes a logit:", not torch.allclose(logits, changed_logits, atol=1e-6))
@@ -558,8 +558,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Warm-up
 #
-# Adam divides by the root of a running average of squared gradients ([Kingma and Ba, 2015](../docs/references.md#kingma2015)), at first of few gradients
-# ([Liu et al., 2020](../docs/references.md#liu2020)), so the learning rate starts small. Equation 3 of
+# Adam divides by the square root of a running average of squared gradients ([Kingma and Ba, 2015](../docs/references.md#kingma2015)). At first it averages few of
+# them and is unreliable ([Liu et al., 2020](../docs/references.md#liu2020)), so the learning rate starts small. Equation 3 of
 # [Vaswani et al. (2017)](../docs/references.md#vaswani2017), often called the *Noam* schedule, with steps counted from 1:
 #
 # $$\text{learning rate}=d^{-0.5}\cdot\min(\text{step}^{-0.5},\;\text{step}\cdot\text{warmup\_steps}^{-1.5})$$
@@ -643,7 +643,7 @@ recipes.table(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Confidence**: mean probability of the predicted token under teacher forcing; **accuracy**: how often it is correct. In a **calibrated** model
 # the two agree. The ranges of exact match overlap: none of these parts decides it. With label smoothing the model is only as confident as its smoothed
-# targets, so less confident than accurate. Its alignment is better than the lesson's recipe gives.
+# targets, so less confident than accurate. Its AER is lower than with the lesson's recipe.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The training loop
@@ -775,10 +775,10 @@ for pair, row in zip(pairs.test, greedy_ids.tolist(), strict=False):
     print("   ", join(words, "french"), "(correct)" if tuple(words) == pair.french else "(wrong)")
 
 # %% [markdown]
-# Your model, open; badges name exercises.
+# Your model; the badges name exercises.
 
 # %% tags=["hide-input"]
-open_transformer(translator, english, french, badges(), title="Your Transformer, open")
+open_transformer(translator, english, french, badges(), title="Your Transformer")
 
 # %%
 quiz("6.f")
@@ -995,12 +995,12 @@ for name in subsets:
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # At trained lengths the beam changes nothing here. On longer sentences it finds more probable translations, hardly any of them correct: nearly all
-# errors are model errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
+# errors are model errors, not search errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
 
 # %% [markdown]
 # ### The tree of a beam
 #
-# Which hypotheses were kept? In the first sentence the final best one did not lead at every step.
+# Which hypotheses were kept? In the first sentence the winner did not lead at every step.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 example = min(different, key=lambda row: (len(row.greedy) + len(row.beam), row.pair.english))
@@ -1297,7 +1297,7 @@ times = {row["name"]: row for row in timed.result["training"]}
 aer = f"AER, % (at least {models['Transformer']['alignment_floor']})"
 head = ("model", "exact match, %", "BLEU", aer, "longer: exact, %", "longer: BLEU")
 comparison.table(
-    (*head, "parameters", "training at this speed, s", "tokens/s"),
+    (*head, "parameters", "estimated training time, s", "tokens/s"),
     [
         (
             name,
@@ -1344,11 +1344,11 @@ show(
 
 # %% slideshow={"slide_type": "-"}
 short = [pair for pair in pairs.test if len(pair.english) <= 9][:200]
-known, own = (  # the last position: of <eos> in the source, of the last input in the target
+seen, used = (  # the last position: of <eos> in the source, of the last input in the target
     [max(len(getattr(pair, side)) for pair in subset) for side in ("english", "french")]
     for subset in (pairs.train, short)
 )
-farthest = min(position - length for position, length in zip(known, own, strict=True))
+farthest = min(position - length for position, length in zip(seen, used, strict=True))
 print(f"up to first position {farthest}, all positions of these sentences occur in training")
 moved = {
     start: training.accuracy_from_position(library_translator, short, start)
@@ -1383,8 +1383,8 @@ print(timed.label)
 # ([Vaswani et al., 2017](../docs/references.md#vaswani2017), table 1).
 
 # %% slideshow={"slide_type": "subslide"}
-slowest = timed.result["lengths"][-1]
-n, tokens = slowest["length"], timed.result["step_tokens"]
+longest = timed.result["lengths"][-1]
+n, tokens = longest["length"], timed.result["step_tokens"]
 chains = {
     "recurrent": 2 * n,
     "Transformer": sizes["num_layers"] * (2 + 3) - 1,
@@ -1392,9 +1392,9 @@ chains = {
 rows_per_step = {"recurrent": tokens // n, "Transformer": tokens}
 print(f"one training step (forward, backward and update), {tokens // n} sentences of {n} tokens:")
 for name, chain in chains.items():
-    seconds = tokens / slowest["training"][name]
+    seconds = tokens / longest["training"][name]
     print(f"{name:12s} {seconds:.2f} s, {chain:4d} dependent steps in the forward pass", end=", ")
-    print(f"{1000 * seconds / chain:5.2f} ms for each, on {rows_per_step[name]} tokens at once")
+    print(f"each on {rows_per_step[name]} tokens at once")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Parallel hardware shortens a few large steps, not a thousand small ones in a row. So the Transformer surpassed the best recurrent systems at a fraction of their

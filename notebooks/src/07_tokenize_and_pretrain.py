@@ -201,7 +201,7 @@ for word in ("lowest", "newer", "slow"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### WordPiece
 #
-# **WordPiece** ([Wu et al., 2016](../docs/references.md#wu2016)), here in BERT's form, compares how often two tokens occur together with chance:
+# **WordPiece** ([Wu et al., 2016](../docs/references.md#wu2016)), here in BERT's form, merges the pair with the highest score:
 #
 # $$\text{score}(a, b) = \frac{\text{count}(ab)}{\text{count}(a) \, \text{count}(b)}$$
 #
@@ -227,7 +227,7 @@ for word in ("lowest", "newer", "slow"):
 #
 # - `[CLS]` begins a text. In classification its output stands for the whole text (lesson 08).
 # - `[SEP]` ends a text, and separates two texts in one input. In generation, `[CLS]` serves as the BOS and `[SEP]` as the EOS of lesson 06.
-# - `[MASK]` takes the position of a masked token; `[SENTINEL0]`, `[SENTINEL1]`, … that of a removed span.
+# - `[MASK]` takes the position of a masked token; `[SENTINEL0]`, `[SENTINEL1]`, … (T5: `<extra_id_0>`) that of a removed span.
 # - `[PAD]` is padding, `[UNK]` an unknown character.
 
 # %%
@@ -372,7 +372,7 @@ print("target:", " ".join(target))
 #
 # - `self.embedding(token_ids)` includes scaling and positions. `self.encoder(x, mask)` returns hidden states and attention weights.
 # - `MaskedLM`: every token attends to all tokens that are not padding. The mask, True = may attend, has shape (b, 1, n): the same row for every query.
-# - `CausalLM`: `causal_mask(n)`, (n, n), is enough. Padding comes last, so no real token attends to it.
+# - `CausalLM`: a decoder without cross-attention is an encoder stack with a causal mask. `causal_mask(n)`, (n, n), is enough: padding comes last, so no real token attends to it.
 # - Loss: the logits at position $i$ predict token $i + 1$. Average over all next tokens that are not padding (padding may get the target `IGNORE_INDEX`). `cross_entropy` takes logits, not
 #   probabilities, with the classes in axis 1: (b, vocab_size, n - 1).
 
@@ -511,7 +511,7 @@ print(f"uniform model: loss {loss:.2f}, perplexity {loss.exp():,.0f}")
 # ### All three, trained
 #
 # Two layers of width 96 (span corruption: one in the encoder, one in the decoder), windows of 64 tokens. BERT chooses 15 % of the tokens; T5 removes 15 %, in
-# spans of 3 on average. We train for seconds, so we predict more per step: MLM chooses 30 %, span corruption removes 50 % in spans of 8. Masked, causal and span models take 500, 400 and 550 steps. The baseline is the **unigram model**, which knows only the
+# spans of 3 on average. We train for seconds, so we predict more per step: MLM chooses 30 %, span corruption removes 50 % in spans of 8. MLM, causal LM and span corruption take 500, 400 and 550 steps. The baseline is the **unigram model**, which knows only the
 # frequency of each token.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -571,14 +571,14 @@ print(f"bigram model, next token: {bigram:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Compare each model with its own unigram model: the three predict different tokens. The causal model has a target at every token, probably one reason why it learns
-# fastest. (The span model alone does not start from the unigram probabilities.) This seed is level with a **bigram model**, which predicts from the previous
-# token, interpolated with the unigram model. After more steps (stored; median and range of three seeds) it
-# is well below the bigram model:
+# fastest. (Only the encoder-decoder does not start near the unigram loss.) This seed is level with a **bigram model**, which predicts from the previous
+# token, interpolated with the unigram model. After more steps (stored; median and range of three seeds) the
+# causal LM is well below it:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-minute = stored("pretraining")
-rows = {row["objective"]: row for row in minute.result["rows"]}
-minute.table(
+runs = stored("pretraining")
+rows = {row["objective"]: row for row in runs.result["rows"]}
+runs.table(
     ("objective", "perplexity, three seeds", "unigram", "bigram", "tokens seen", "training, s"),
     [
         (
@@ -599,7 +599,7 @@ quiz("7.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same text in other tokens
 #
-# Unigram models on held-out text, with 500 and with 3,000 tokens:
+# Unigram models on the whole held-out text, with 500 and with 3,000 tokens:
 #
 # $$\text{bits per character} = \frac{L}{\ln 2} \cdot \frac{\text{number of tokens}}{\text{number of characters}}$$
 
@@ -643,10 +643,10 @@ masked_lm = MaskedLM(**settings).eval()
 masked_lm.load_state_dict(encoder["state_dict"])
 tokenizer = bpe.BPETokenizer.from_str(encoder["tokenizer"])
 steps = {
-    "seconds": pretraining.LESSON["masked"]["num_steps"],
+    "above": pretraining.LESSON["masked"]["num_steps"],
     "stored": pretraining.LONG["num_steps"],
 }
-for name, result in (("seconds", trained["masked"]), ("stored", encoder)):
+for name, result in (("above", trained["masked"]), ("stored", encoder)):
     print(f"{name}: {steps[name]:,} steps, perplexity {result['perplexity']:.0f} at masked tokens")
 print(
     f"the stored one took {encoder['seconds'] / 60:.0f} minutes, on the text of Python {encoder['python']}"
@@ -692,7 +692,7 @@ for name, offset in (("previous", -1), ("next", 1)):
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Two heads of the first layer attend to the token before and to the token after, although nothing in the loss mentions neighbors.
+# One head of the first layer attends to the previous token, another to the next, although nothing in the loss mentions neighbors.
 # [Clark et al. (2019)](../docs/references.md#clark2019) found such heads in BERT.
 
 # %% [markdown]
@@ -733,7 +733,7 @@ assert neighbor.max() > 0.5 > 3 * neighbor.median() and layer == 0
 # - **Temperature** $T$ divides the logits: $T<1$ sharpens the distribution, $T>1$ flattens it. (As $T\to0$ it becomes greedy decoding; libraries treat $T=0$
 #   as a special case.)
 # - **Top-k** ([Fan et al., 2018](../docs/references.md#fan2018)) keeps the $k$ most likely tokens.
-# - **Top-p** or nucleus sampling ([Holtzman et al., 2020](../docs/references.md#holtzman2020)) keeps the fewest most likely tokens whose probabilities sum to at least $p$.
+# - **Top-p** or nucleus sampling ([Holtzman et al., 2020](../docs/references.md#holtzman2020)) keeps the smallest set of most likely tokens whose probabilities sum to at least $p$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Worked example: top-p
@@ -869,7 +869,7 @@ few_pairs.table(
         "steps on pairs",
         "exact match, %",
         "BLEU",
-        "all words in the pairs, %",
+        "no unseen word, %",
     ),
     [
         (
@@ -923,7 +923,7 @@ assert few_pairs.result["unpaired"] == 20_000 and few_pairs.result["seeds"] == 3
 # - A loss that is too good to be true is a sign that the model sees the answer.
 # - Perplexity, $e$ to the mean cross-entropy, is per token. Compare tokenizers by bits per character.
 # - Temperature, top-k and top-p change the distribution, not the model.
-# - Pretraining on unpaired text helps the translator when pairs are few. It does not replace them, and longer training makes up for part of it with 300 pairs, and for all of it with 1,000.
+# - Pretraining on unpaired text helps the translator when pairs are few. It does not replace them. Longer training from scratch gains part of this with 300 pairs, all of it with 1,000.
 #
 # **Open question.** How few labels does a pretrained model need? [Lesson 08](08_fine_tune_and_transfer.ipynb).
 

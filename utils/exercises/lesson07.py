@@ -1121,7 +1121,7 @@ register_quiz(
             ),
             (
                 "They prepare the model for texts without any [MASK].",
-                "Later tasks have no [MASK]. If only [MASK] had targets, the vectors of all other tokens could be anything.",
+                "Later tasks have no [MASK]. If only [MASK] had targets, the outputs at all other tokens would go untrained.",
             ),
         ],
         right=3,

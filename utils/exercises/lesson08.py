@@ -775,7 +775,7 @@ register_quiz(
             ),
             (
                 "Softmax weights sum to one, so a head with nothing to add needs a token that adds nothing.",
-                "The next cells measure the value vector of [CLS].",
+                "A common explanation. The next cells measure the value vector of [CLS].",
             ),
             (
                 "[CLS] is the first token, and the first position has the largest embedding.",

@@ -306,7 +306,7 @@ def loss_and_confidence(p, losses, title):
     p, curves = as_array(p), {name: as_array(values) for name, values in losses.items()}
     lowest = [int(values.argmin()) for values in curves.values()]
     labels = {
-        name: f"{name}\nlowest {values[index] + 0.0:.2f} at {p[index]:.3g}"
+        name: f"{name}\nlowest {values[index] + 0.0:.2f} at {p[index]:.2g}"
         for (name, values), index in zip(curves.items(), lowest, strict=True)
     }
     figure, axes = chart(title, 10.0, 5.6)

@@ -197,7 +197,7 @@ def pretraining_curves(losses, title):
         steps = WINDOW * np.arange(3, len(values) + 3)
         axes.plot(steps, values, color=shade, marker=marker, linestyle=line, label=name, markevery=2)
     axes.axhline(0, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="unigram model")
-    axes.set(xlabel="training step", ylabel=f"loss minus unigram loss, nats,\nmean of {WINDOW} steps")
+    axes.set(xlabel="training step", ylabel=f"training loss minus unigram loss,\nnats, mean of {WINDOW} steps")
     name_lines(axes)
     return figure
 
@@ -222,7 +222,7 @@ def exact_against_pairs(rows, title):
             axes.vlines(sizes, exact.min(1), exact.max(1), color=shade, linewidth=5, alpha=0.45, zorder=2)
     sizes = sorted({row["pairs"] for row in rows})
     covered = [np.median([row["covered"] for row in rows if row["pairs"] == size]) for size in sizes]
-    name = "test sentences with\nall words in the pairs"
+    name = "test sentences\nwithout an unseen word"
     axes.plot(sizes, covered, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=name)
     axes.set(xscale="log", xlabel="training pairs (band: all seeds)", ylabel="exact match in %", ylim=(-2, 102))
     plain_ticks(axes.xaxis, sizes)
