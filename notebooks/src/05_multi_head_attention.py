@@ -31,7 +31,7 @@
 # - measure whether heads differ, and what each is worth;
 # - compare an encoder with the memory network on the same data.
 #
-# **You need** lessons 02 and 04. [Notation](../docs/notation.md).
+# **You need** lessons 02 and 04; one task uses the words of lesson 03. [Notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -39,9 +39,9 @@ from torch import nn
 
 from utils.build.results import ranged, stored
 from utils.exercises import board, exercise, lesson, quiz
-from utils.models import attention, layers
+from utils.models import layers
 from utils.models.attention import MultiHeadAttention as ReferenceAttention
-from utils.models.attention import causal_mask
+from utils.models.attention import attention, causal_mask
 from utils.models.language_models import parameter_count
 from utils.models.layers import FeedForward
 from utils.models.torch_weights import from_torch
@@ -81,7 +81,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four cases
 #
-# Suppose the keys encode only the marker and the values only the letter. Then a head puts fixed weights $p_1, p_2$ on the markers. Take
+# Suppose the keys encode only the marker and the values only the letter. Then its weights on the markers, $p_1, p_2$, do not depend on the letters. Take
 # $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -98,7 +98,7 @@ for first, second in ("aa", "bb", "ab", "ba"):
 # - The first letter requires a larger output for *ab* than for *ba*: $p_1>p_2$.
 # - The second letter requires the opposite: $p_2>p_1$.
 #
-# No $p_1,p_2$ satisfy both, and value vectors do not help: each readout sees only $w\cdot v$. The argument needs letters that may repeat and a
+# No $p_1,p_2$ satisfy both. Value vectors do not help: a readout sees one number, $w\cdot v$. The argument needs letters that may repeat and a
 # linear readout. Two heads attend to one marker each.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -133,11 +133,11 @@ show(
 print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All models have the same number of parameters. If keys and values both see letter and marker, as in any Transformer, one head can encode a letter in
-# the size of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head.
+# All models have the same number of parameters. If keys and values both see letter and marker, as in any Transformer, the weights of
+# one head can tell the letters apart. So several heads are not necessary here. They offer a simpler solution: one marker per head.
 
 # %% [markdown]
-# Not every initialization finds it: the query started at zero here, and from a random query some seeds with two heads fail.
+# Initialization matters: here the query started at zero; from a random one, some seeds with two heads fail.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The row with letters in the keys is the honest footnote to every "one head cannot". Ask which assumption of the argument it breaks: the weights now depend on the letters.
@@ -241,7 +241,7 @@ for width in (64, 768):
 # The projections of all heads, concatenated, are one matrix from $d$ to $d$. So project once, then split the features of each token: the first
 # $d_k$ belong to head 1, the next to head 2.
 #
-# **Exercises 5.2 and 5.3.** Split, and merge again. After the transpose `view` fails; `reshape` and `flatten` copy.
+# **Exercises 5.2 and 5.3.** Split, and merge again. `view` fails on transposed axes; `reshape` and `flatten` copy.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -420,7 +420,7 @@ show(
 # ### The gradient at the first layer
 #
 # The Jacobian of a residual layer is $I+J_f$ instead of $J_f$, so the product over all layers contains the term $I$: a path on which the gradient
-# passes unchanged. The gradient norm at the input of untrained encoders, relative to the output:
+# passes unchanged. The gradient norm at the input of untrained stacks, relative to the output:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 by_depth = depth.gradient_by_depth()
@@ -436,7 +436,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The gradient has a path, but nothing controls the magnitudes: it grows with every layer.
+# The gradient has a path, but nothing controls its size: it grows with every layer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A vanishing gradient is not the whole story: He et al. had batch normalization in their plain networks, and deep ones still trained worse.
@@ -470,7 +470,7 @@ quiz("5.f")
 # Exercise 5.5 · layer normalization · medium · 12 min
 class LayerNorm(nn.Module):
     def __init__(self, dim, eps=1e-5):
-        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros; nothing else is stored."""
+        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros; no other parameters."""
         ### BEGIN SOLUTION
         super().__init__()
         self.eps = eps
@@ -552,7 +552,7 @@ residual = exercise("5.6").use(residual)
 # **Exercise 5.7.** Write `forward`: attention with `norm1`, then the feed-forward network with `norm2`.
 #
 # - Pass the mask by name: `self.self_attn(..., mask=mask)`.
-# - Also return the attention weights of this call. `residual` cannot carry them out: store them in an inner function that you pass as
+# - Also return the attention weights of this call. `residual` returns only x: store them in an inner function that you pass as
 #   `sublayer`, or write the additions yourself.
 
 
@@ -643,7 +643,7 @@ for name, module in (("attention", base.self_attn), ("feed-forward", base.feed_f
 #
 # Each of seven tokens holds one link, a letter and the next letter. The next letters are a random permutation, so a chain may close after one or two
 # links. The target is the letter *three* steps away. One attention layer can
-# retrieve the second step, from the token that starts where this one ends. Where the third is depends on that result.
+# retrieve the second step, from the token that starts where this one ends. The third step depends on that result.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 example = [tensor[0].tolist() for tensor in chains.chains(1, torch.Generator().manual_seed(2))]
@@ -702,7 +702,7 @@ show(
         "Residual connections with norms keep the gradient between 0.1 and 100",
         ylabel="gradient norm (output = 1)",
     ),
-    alt="Gradient norm against depth for five kinds of untrained stack: plain stacks vanish, residual ones explode, norms alone fall slowly; with both the norm stays between 0.1 and 100.",
+    alt="Gradient norm against depth for five kinds of untrained stack: plain stacks vanish, residual ones explode, norms alone fall slowly; with both it stays between 0.1 and 100.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -779,7 +779,7 @@ print(*(f"{word}→{form}" for word, form in zip(sentence, prediction["forms"], 
 #
 # $$\operatorname{JS}(p,q)=\tfrac12\sum_ip_i\log\frac{p_i}{m_i}+\tfrac12\sum_iq_i\log\frac{q_i}{m_i},\qquad0\log0=0$$
 #
-# It is 0 if they are equal and $\log2\approx0.69$ if they are disjoint. **Exercise 5.8** computes it for every row.
+# It is 0 if they are equal and $\log2\approx0.69$ if they are disjoint. **Exercise 5.8** computes it along the last axis.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -880,7 +880,7 @@ print("without any head               ", percent(ablation["without_heads"]))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How many heads?
 #
-# Stored: equal numbers of parameters, more steps; median of five seeds (minimum to maximum).
+# Stored: equal numbers of parameters, more steps than above; median of five seeds (minimum to maximum).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 one_layer, two_layers = stored("heads_one_layer"), stored("heads")
@@ -968,7 +968,7 @@ for table in (one_layer, two_layers):
 # The memory network of lesson 02 has *one* query, the question. An encoder has one per sentence. Is that better?
 #
 # Each sentence is one token: its embedding plus a temporal embedding, as in lesson 02. The question is one more token, whose output predicts the
-# answer. The encoder has three layers and width 64; in the **shared** variant they have the same parameters, as in the Universal Transformer
+# answer. The encoder has three layers and width 64; in the **shared** variant all layers share their parameters, as in the Universal Transformer
 # ([Dehghani et al., 2019](../docs/references.md#dehghani2019)).
 
 # %% [markdown]

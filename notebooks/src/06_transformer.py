@@ -91,7 +91,7 @@ print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])),
 # pooled over the corpus. The last sentence below has perfect precision, but a brevity penalty of $e^{1-6/5}=0.82$.
 #
 # **Alignment error rate** (AER, [Och and Ney, 2003](../docs/references.md#och2003)). Link each French token to the English token with the
-# largest attention weight: links $A$. With gold links $S$ (all of them sure, so AER is $1-F_1$),
+# largest attention weight: links $A$. With gold links $S$ (all of the kind *sure*, so AER is $1-F_1$),
 #
 # $$\text{AER}=1-\frac{2\,|A\cap S|}{|A|+|S|}$$
 #
@@ -132,7 +132,7 @@ show(
 # Point at the orange arrow: it is all that the decoder knows of the source.
 
 # %% [markdown]
-# **Try it.** Click a block. Which source token do the predictions of *ne* and *pas* attend to? Cut a link.
+# **Try it.** Click a block. Which source token do the predictions of *ne* and *pas* attend to? Then open cross-attention, and cut a link: click its weight.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 open_transformer()
@@ -149,7 +149,7 @@ open_transformer()
 #
 # $$x_1=(1,0),\;x_2=(0,1),\qquad m_1=(2,0),\;m_2=(0,2),\;m_3=(-1,-1)$$
 #
-# Follow position 2, whose input is *le*. Scores are divided by $\sqrt2$; only what is printed is rounded.
+# Follow position 2, whose input is *le*. Scores are divided by $\sqrt2$; numbers are rounded only for print.
 #
 # 1. **Causal self-attention.** Query $x_2$, keys $x_1,x_2$: scores $0,\,0.707$; weights $0.330,0.670$; output $(0.330,0.670)$. Position 1 may
 #    attend only to itself.
@@ -345,7 +345,7 @@ class TransformerDecoder(nn.Module):
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Exercise 6.4.** Write `encode` and `decode`.
 #
-# - `self.source_embedding(source)` does what 6.1 does. `self.encoder(x, mask)` returns output and weights, `self.decoder(x, memory, mask, memory_mask)`
+# - `self.source_embedding(source)` is all of 6.1: scaled, with positions. `self.encoder(x, mask)` returns output and weights, `self.decoder(x, memory, mask, memory_mask)`
 #   the output alone.
 # - `source_mask` arrives as (b, n), True at real tokens. Encoder and cross-attention need it as (b, 1, n).
 # - Target self-attention gets `causal_mask(m)`, shape (m, m), and no padding mask.
@@ -400,7 +400,7 @@ print("equal to the course library:", torch.allclose(logits, library_logits, ato
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Equal to PyTorch
 #
-# `nn.Transformer` is both stacks without embeddings and output layer. It is post-norm by default. Pre-norm or post-norm, a final norm follows each
+# `nn.Transformer` is both stacks without embeddings and output layer. It is post-norm by default. In both orders a final norm follows each
 # stack (`final_norm=True` in our library).
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -607,7 +607,7 @@ print(warmup.label)
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # Pre-norm trains at every depth tried; warm-up helps. Post-norm without warm-up fails from four layers on; with six, at this learning rate, 100 warm-up steps
-# are not enough either. With two layers post-norm trains either way, to a higher loss without. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the gradients at
+# are not enough either. With two layers post-norm trains either way, less well without. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain it by the gradients at
 # initialization.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -643,7 +643,7 @@ recipes.table(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Confidence**: mean probability of the predicted token under teacher forcing; **accuracy**: how often it is correct. In a **calibrated** model
 # the two agree. The ranges of exact match overlap: none of these parts decides it. With label smoothing the model is only as confident as its smoothed
-# targets, so less confident than accurate. Its AER is lower than with the lesson's recipe.
+# targets, so less confident than accurate. Its AER is lower than that of the lesson's recipe.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The training loop
@@ -1069,7 +1069,7 @@ attention_view(
 )
 
 # %% [markdown]
-# The **alignment head** has the lowest error rate on validation pairs (the mean over a layer competes too). It is evaluated on test pairs.
+# The **alignment head** has the lowest error rate on validation pairs (or is the mean over a layer). It is evaluated on test pairs.
 
 # %%
 errors = 100 * result["alignment_head"]["errors"]
@@ -1156,7 +1156,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# It is decoder self-attention. In this example the query attends to positions that *predicted* a noun, not to the next ones, whose input is the noun.
+# It is decoder self-attention. In this example the query attends to positions where a noun was *predicted*, not to the next ones, where it is the input.
 
 # %% [markdown]
 # ### Other seeds
@@ -1215,7 +1215,7 @@ def ablation_mask(mask, queries, keys):
 ablation_mask = exercise("6.12").use(ablation_mask)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Your mask in your decoder, in all layers and heads, on 300 new sentences. The position that predicts the adjective may not attend to the position that
+# Your mask in all layers and heads of your decoder, on 300 new sentences. The position that predicts the adjective may not attend to the position that
 # predicted its noun; then, in a second run, not to the position after it, whose input is the noun:
 
 # %%
@@ -1335,7 +1335,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Every model with attention translates at least 98 % of the test sentences exactly (medians): on this corpus the Transformer is hardly better than an RNN with
 # attention. *Longer*: sentences longer than any in training. There dot attention is best. Of the models with attention, the Transformer with sinusoids has
-# the fewest exact matches; rotary positions double their number, but have the lowest BLEU of these: when they fail, they fail badly.
+# the fewest exact matches; rotary positions double that number, but have the lowest BLEU: when they fail, they fail badly.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why do sinusoids fail there?
@@ -1388,7 +1388,7 @@ n, tokens = longest["length"], timed.result["step_tokens"]
 chains = {
     "recurrent": 2 * n,
     "Transformer": sizes["num_layers"] * (2 + 3) - 1,
-}  # sublayers of both stacks; the decoder's first self-attention need not wait for the encoder
+}  # sublayers of both stacks, less the decoder's first self-attention, which needs no memory
 rows_per_step = {"recurrent": tokens // n, "Transformer": tokens}
 print(f"one training step (forward, backward and update), {tokens // n} sentences of {n} tokens:")
 for name, chain in chains.items():
@@ -1398,7 +1398,7 @@ for name, chain in chains.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Parallel hardware shortens a few large steps, not a thousand small ones in a row. So the Transformer surpassed the best recurrent systems at a fraction of their
-# training cost (table 2 there). Larger models became affordable, and Transformers kept improving with size and with longer context, where the LSTMs of
+# training cost (their table 2). Larger models became affordable, and Transformers kept improving with size and with longer context, where the LSTMs of
 # one study leveled off ([Kaplan et al., 2020](../docs/references.md#kaplan2020); lesson 09). **Where recurrence was better here**: tokens per second on one core, and,
 # with attention, sentences longer than in training.
 
