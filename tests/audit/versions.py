@@ -71,7 +71,7 @@ def pytest_row(what: str, python: str, tests: list[str], root: Path) -> dict:
     """All that pytest printed goes to a file of that name."""
     done = called([python, "-m", "pytest", *SETTINGS, *tests], root, HOME=str(root.parent))
     LOGS.mkdir(parents=True, exist_ok=True)
-    (LOGS / f"{root.parent.name}, {what}.txt").write_text(done.stdout, encoding="utf-8")
+    (LOGS / f"{what}.txt").write_text(done.stdout, encoding="utf-8")
     return row(what, done, "passed") | {"said": done.stdout.strip().splitlines()[-1]}
 
 
