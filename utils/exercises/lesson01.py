@@ -348,6 +348,9 @@ INVERTED = (
 )
 OVER_QUERIES = "The softmax ran over the queries (dim -2). Normalize each row over the keys, the last axis."
 OVER_FIRST = "The softmax ran over the first axis (dim 0). Normalize each row over the keys, the last axis."
+OVER_AXIS_1 = (
+    "The softmax ran over axis 1, which is the keys only without a batch axis. Count from the end: `softmax(-1)`."
+)
 OVER_ALL = "The softmax ran over the whole matrix. Each query has its own distribution: normalize over the last axis."
 register(
     Exercise(
@@ -376,6 +379,13 @@ register(
             mistake(normalized_by(NAIVE), OVERFLOW),
             mistake(normalized_by(NAIVE, *UNGUARDED), OVERFLOW),
             mistake(normalized_by(f"{NAIVE}.nan_to_num()", *UNGUARDED), OVERFLOW),
+            mistake(
+                [
+                    ("softmax(scores)", f"{NAIVE.format('scores')}.nan_to_num()"),
+                    (WEIGHTS, "(scores.exp() * mask / (scores.exp() * mask).sum(-1, keepdim=True)).nan_to_num()"),
+                ],
+                OVERFLOW,
+            ),
             *(
                 mistake([("softmax(scores)", NAIVE.format("scores")), *after_softmax(exponentials, smallest)], OVERFLOW)
                 for exponentials in ("scores.exp()", "torch.where(mask, scores.exp(), 0.0)")
@@ -412,8 +422,18 @@ register(
             mistake(normalized_by("{}.softmax(-2).nan_to_num()", *UNGUARDED), OVER_QUERIES),
             mistake(normalized_by("{}.softmax(-2)", *UNGUARDED, ('float("-inf")', "-1e9")), OVER_QUERIES),
             mistake(normalized_by("{}.softmax(0)", *UNGUARDED), OVER_FIRST),
-            mistake(normalized_by("{0}.flatten(-2).softmax(-1).reshape({0}.shape)", *UNGUARDED), OVER_ALL),
-            mistake(normalized_by("{0}.flatten().softmax(0).reshape({0}.shape)", *UNGUARDED), OVER_ALL),
+            *(
+                mistake(normalized_by("{}.softmax(1)", *guard), OVER_AXIS_1)
+                for guard in ([], UNGUARDED, [*UNGUARDED, ('float("-inf")', "-1e9")])
+            ),
+            *(
+                mistake(normalized_by(whole, *guard), OVER_ALL)
+                for whole in (
+                    "{0}.flatten(-2).softmax(-1).reshape({0}.shape)",
+                    "{0}.flatten().softmax(0).reshape({0}.shape)",
+                )
+                for guard in (UNGUARDED, [WITH_ROWS, (".masked_fill(fully_masked, 0.0)", ".masked_fill(~mask, 0.0)")])
+            ),
             mistake(
                 "@ value, weights",
                 "@ value, softmax(scores)",

@@ -111,6 +111,7 @@ register(
             mistake(".sum(-2)", ".sum(-2) / (token_ids >= 0).sum(-1, keepdim=True)", MEAN),
             mistake(".sum(-2)", ".mean(-2)", MEAN),
             mistake([(UNPADDED, "vectors"), (".sum(-2)", ".mean(-2)")], MEAN),
+            mistake([(".clamp_min(0)", ""), (UNPADDED, "vectors"), (".sum(-2)", ".mean(-2)")], MEAN),
             mistake(
                 ".sum(-2)", "", "One vector per word was returned. Sum over the words of each sentence: `.sum(-2)`."
             ),
@@ -155,6 +156,7 @@ def a_fully_masked_memory_gives_zeros(answer, generator):
 
 RAW, PRODUCT = "(key @ state.unsqueeze(-1)).squeeze(-1)", "(weights.unsqueeze(-2) @ value).squeeze(-2)"
 AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "context.squeeze(-2)", "weights.squeeze(-2)"]
+NO_QUERY_AXIS = "A mask (b, n) broadcasts to (b, b, n) here. Give it a query axis: `mask.unsqueeze(-2)` is (b, 1, n)."
 AXIS_ONE = "Axis 1 is the query axis only in a batch with one leading axis. Count from the end: `unsqueeze(-2)`."
 SQUEEZE = "A bare `.squeeze()` also removes a batch axis of length 1. Remove only the query axis: `.squeeze(-2)`."
 KEY_STATE = "`key @ state` fails in a batch. Give the state an axis: `attention(state.unsqueeze(-2), ...)`."
@@ -180,10 +182,14 @@ register(
                 "mask.unsqueeze(-2)",
                 "Without a mask, `mask` is None and has no `unsqueeze`. Add the axis only if there is a mask, else pass None.",
             ),
+            mistake("mask.unsqueeze(-2)", "mask", NO_QUERY_AXIS),
             mistake(
-                "mask.unsqueeze(-2)",
-                "mask",
-                "A mask (b, n) broadcasts to (b, b, n) here. Give it a query axis: `mask.unsqueeze(-2)` is (b, 1, n).",
+                [
+                    ("mask.unsqueeze(-2)", "mask"),
+                    ("context.squeeze(-2)", "context[..., 0, :]"),
+                    ("weights.squeeze(-2)", "weights[..., 0, :]"),
+                ],
+                NO_QUERY_AXIS,
             ),
             mistake([(old, old.replace("-2", "1")) for old in AXIS], AXIS_ONE),
             mistake("mask.unsqueeze(-2)", "mask.unsqueeze(1)", AXIS_ONE),
@@ -558,6 +564,7 @@ register(
             ),
             mistake(TOPS, "(weights > 0.3).any(-2)", THRESHOLD),
             mistake(TOPS, "(weights > 0.5).any(-2)", THRESHOLD),
+            mistake(TOPS, "(weights > 1 / weights.size(-1)).any(-2)", THRESHOLD),
             mistake(
                 ALL_FOUND,
                 "(tops == fact).all(-1)",

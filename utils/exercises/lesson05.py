@@ -91,6 +91,7 @@ register(
                 {
                     # First among the shape errors: slices of another width raise it with other numbers.
                     "for x, (W_Q, W_K, W_V) in zip(x.chunk(len(projections), -1), projections)": SLICED,
+                    "for x, (W_Q, W_K, W_V) in zip(x.view(*x.shape[:2], len(projections), x.size(-1) // len(projections)).unbind(2), projections)": SLICED,
                     "for W_Q, W_K, W_V in projections[:1].expand_as(projections)": "All heads used the projections of the first head. Loop over `projections`: each head has its own three.",
                     "for W_K, W_Q, W_V in projections": "Queries and keys are swapped. Each head of `projections` holds W_Q, W_K, W_V, in this order.",
                     "for W_Q, W_V, W_K in projections": "Keys and values are swapped. Each head of `projections` holds W_Q, W_K, W_V, in this order.",

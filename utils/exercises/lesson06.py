@@ -382,6 +382,10 @@ register(
             mistake("mask=mask", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask, True", MASK_AS_KEYS),
+            mistake(
+                [("mask=mask, need_weights=True", "mask"), ("memory_mask, need_weights=True", "memory_mask")],
+                MASK_AS_KEYS,
+            ),
             *[
                 mistake("self.norm1(x), mask=mask, need_weights=True", f"*[self.norm1(x)] * 3, {mask}", LIKE_TORCH)
                 for mask in ("mask", "mask, need_weights=True", "mask=mask")
@@ -457,6 +461,11 @@ register(
                 BODY,
                 normed("n1(x)", "n1(x + context)", "n2(x)", "n2(x + context)", "n3(x + ff(n3(x)))"),
                 "Each norm was applied twice, before its sublayer and after the residual connection. Pre-norm has only the first: `x + sublayer(norm(x))`.",
+            ),
+            mistake(
+                BODY,
+                normed("n1(x)", "n1(x + context)", "x", "n2(x + context)", "n3(x + ff(x))"),
+                "Self-attention has its norm before and after, the other two sublayers only after. Pre-norm has none after: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
@@ -1424,6 +1433,8 @@ register(
                 for W in (" @ W_K", " @ W_V", "")
             ],
             mistake([("x @ W_K", "x"), ("x @ W_V", "x")], RAW),
+            mistake("x @ W_K", "x", "The new key is x itself. Cache the projected key, `x @ W_K`."),
+            mistake("x @ W_V", "x", "The new value is x itself. Cache the projected value, `x @ W_V`."),
             mistake([("x @ W_K", "x"), ("x @ W_V", "x"), ("W_Q, keys, values", "W_Q, keys @ W_K, values @ W_V")], RAW),
             mistake(
                 [("x @ W_K", "x"), ("x @ W_V", "x"), ("x @ W_Q", "x")],

@@ -139,6 +139,22 @@ register(
                 "Pairs were counted across word boundaries. Count them within each word.",
             ),
             mistake(
+                "for pair in pairwise(tokens):",
+                "for pair in set(pairwise(tokens)):",
+                "A pair that occurs several times in a word was counted once. Count every occurrence: `pairwise(tokens)`.",
+            ),
+            mistake(
+                COUNT,
+                "for word, tokens in split.items():\n        last = None\n        for pair in pairwise(tokens):\n"
+                "            last = None if pair == last else pair\n            pairs[pair] += counts[word] * (last is not None)",
+                "Overlapping pairs were counted once, but 'a a a' contains (a, a) twice. Count all of `pairwise(tokens)`.",
+            ),
+            mistake(
+                'sorted(set("".join(counts)))',
+                'list(dict.fromkeys("".join(counts)))',
+                "Characters were ranked by their first occurrence. They get their ids in code-point order: `sorted`.",
+            ),
+            mistake(
                 "if not pairs:\n        break\n    ", "", "It fails when no pair is left. Return the merges so far."
             ),
             mistake(
@@ -630,6 +646,17 @@ register(
                 SHIFTED,
             ),
             mistake(
+                BODY,
+                """
+                source, target = list(token_ids), []
+                for i, (start, end) in enumerate(spans):
+                    target += [sentinel_ids[i], *(source.pop(start) for _ in range(start, end))]
+                    source.insert(start, sentinel_ids[i])
+                return source, [*target, sentinel_ids[len(spans)]]
+                """,
+                SHIFTED,
+            ),
+            mistake(
                 "return source + token_ids[position:], target + [sentinel_ids[len(spans)]]",
                 "return target + [sentinel_ids[len(spans)]], source + token_ids[position:]",
                 "The two results are swapped. Return source, then target.",
@@ -1060,6 +1087,11 @@ register(
             mistake(CUT_K + DIVIDE, CUT_K, "After top-k the probabilities do not sum to 1. Divide by their sum."),
             mistake(CUT_P + DIVIDE, CUT_P, "After top-p the probabilities do not sum to 1. Divide by their sum again."),
             mistake(LAST, "return probs", "The probabilities are still sorted. Put them back with `scatter`."),
+            mistake(
+                LAST,
+                "return probs[order]",
+                "`order` was applied again, not undone. Use `scatter`, or index with `order.argsort()`.",
+            ),
             mistake(LAST, f"{LAST}.log()", "It returned log-probabilities. Return probabilities."),
             mistake(LAST, KEPT.format(0.0), "Removed tokens got logit 0. Set it to minus infinity."),
             mistake(BODY, "return logits / temperature", "It returned logits. Return probabilities, their softmax."),

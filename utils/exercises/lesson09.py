@@ -253,6 +253,9 @@ def by_slices(start, end):
 PADDING_ATTENDED = "Queries attend to the padding at the ends. Mask positions below 0 and from n on."
 WRAPS_AROUND = "The first tokens attend to the last ones: indices wrap around. Mask positions below 0 and from n on."
 REMAINDER_DROPPED = "The last n % window tokens were dropped. Pad to a multiple of `window`, then cut to n."
+REMAINDER_ZERO = (
+    "The outputs of the last n % window tokens stayed 0. The last block is shorter: run over `range(0, n, window)`."
+)
 NOT_A_MULTIPLE = "The reshape fails because n is not a multiple of `window`. Pad the sequence with `F.pad` first."
 
 register(
@@ -336,6 +339,7 @@ register(
                 REMAINDER_DROPPED,
             ),
             mistake("[:, :, :n]", "[:, :, : n // w * w]", REMAINDER_DROPPED),
+            mistake("[:, :, :n]", "[:, :, :n] * (torch.arange(n) < n // w * w).unsqueeze(-1)", REMAINDER_ZERO),
             mistake(
                 "return output.flatten(2, 3)[:, :, :n]",
                 "return torch.cat([output[:, :, block] for block in range(n // w)], 2)",
