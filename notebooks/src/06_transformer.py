@@ -729,7 +729,7 @@ quiz("6.e")
 #
 # - Call `model.encode(source, source_mask)` once, then `model.decode(token_ids, memory, source_mask)`, logits (b, m, V), in a loop. `token_ids` (b, m)
 #   holds all tokens so far, `bos_id` first.
-# - After `eos_id` a sequence is padded with 0 while others go on. Stop when all have ended, or after `max_len` generated tokens.
+# - After `eos_id` a sequence is padded with 0 while others go on; before it 0 is an ordinary token. Stop when all have ended, or after `max_len` generated tokens.
 # - Return the generated token ids (b, m), with `eos_id`, without `bos_id`.
 
 

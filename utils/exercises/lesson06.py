@@ -871,7 +871,7 @@ def shift_cases(generator):
         case((5, 1), note="a sentence of one token"),
         case((3, 3), note="equal lengths"),
         case((2, 5, 1, 3), bos_id=7, eos_id=4, pad_id=9, note="other special ids"),
-        case((3, 0, 2), note="an empty sentence"),
+        case((0, 3, 2), note="an empty sentence"),
         case((4,), note="one sentence"),
     ]
 
@@ -1051,6 +1051,8 @@ register(
                 {
                     "log_probs[:, :, targets]": "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
                     "log_probs[targets]": "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_probs.gather(-1, ...)`.",
+                    "log_probs.gather(-1, targets)": "`gather` needs an index with as many axes as its input: `targets.unsqueeze(-1)`.",
+                    "log_probs.gather(-1, targets.unsqueeze(-1))": "The last axis, of length 1, stayed. Remove it: `.squeeze(-1)`.",
                     "log_probs[:, targets]": "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_probs.gather(-1, ...)`.",
                 },
             ),
@@ -1173,10 +1175,10 @@ class PlannedModel:
     The first token of a source is the number of its sequence, plus 4. A prediction depends on all tokens so far.
     """
 
-    def __init__(self, generator, lengths, vocab_size, bos_id, eos_id, max_len):
+    def __init__(self, generator, lengths, vocab_size, bos_id, eos_id, max_len, lowest=1):
         b, longest = len(lengths), max(*lengths, max_len) + 2
         self.lengths, self.bos_id, self.eos_id, self.max_len = torch.tensor(lengths), bos_id, eos_id, max_len
-        self.others = torch.tensor([token for token in range(1, vocab_size) if token not in (bos_id, eos_id)])
+        self.others = torch.tensor([token for token in range(lowest, vocab_size) if token not in (bos_id, eos_id)])
         self.factors = integers(generator, 97, longest, low=1)
         self.noise = normal(generator, b, longest, vocab_size)
         self.encoded, self.calls, self.most = 0, 0, 2 * b * longest + 10
@@ -1229,17 +1231,17 @@ class PlannedModel:
             )
         if (target[:, 0] != self.bos_id).any():
             raise Wrong(
-                "`decode` got tokens that do not begin with `bos_id`. Pass all tokens so far: the model keeps no state."
+                "`decode` got tokens that do not begin with `bos_id`. Pass all tokens so far, `bos_id` first."
             )
 
 
 def greedy_cases(generator):
-    def case(lengths, max_len, n, vocab_size=9, bos_id=1, eos_id=2, note=""):
+    def case(lengths, max_len, n, vocab_size=9, bos_id=1, eos_id=2, lowest=1, note=""):
         b = len(lengths)
         source = integers(generator, 4 + b, b, n, low=4)
         source[:, 0] = torch.arange(b) + 4
         mask = length_mask(integers(generator, n + 1, b, low=1).tolist(), n)
-        model = PlannedModel(generator, lengths, vocab_size, bos_id, eos_id, max_len)
+        model = PlannedModel(generator, lengths, vocab_size, bos_id, eos_id, max_len, lowest)
         return Case((model, source, mask, bos_id, eos_id, max_len), note=note)
 
     return [
@@ -1249,6 +1251,7 @@ def greedy_cases(generator):
         case((9, 8, 7), 1, 2, note="one token is allowed"),
         case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, bos_id=2, eos_id=1, note="the longest just fits"),
         case((4,), 7, 3, note="one sequence"),
+        case((7, 4, 6), 8, 3, vocab_size=4, lowest=0, note="0 before EOS is an ordinary token"),
     ]
 
 
@@ -1328,6 +1331,11 @@ register(
                 "It stops only if all sequences generate `eos_id` in the same step. Keep track of those that have ended.",
             ),
             mistake("!= eos_id", "!= 2", FIXED_END),
+            mistake(
+                "active & (token != eos_id)",
+                "active & (token != eos_id) & (token != 0)",
+                "A generated 0 was taken for the end. Only `eos_id` ends a sequence; before it 0 is an ordinary token.",
+            ),
             *replacing(
                 "memory =",
                 {
@@ -1337,7 +1345,7 @@ register(
             ),
         ],
         hints=[
-            "Encode once. Start with `token_ids = torch.full((b, 1), bos_id)` and a mask `active` of ones.",
+            "Encode once. Start with `token_ids = torch.full((b, 1), bos_id)` and `active` (b,), all True.",
             "In the loop, `model.decode(token_ids, memory, source_mask)[:, -1]` are the logits of the next token. Append its argmax, or 0 where "
             "a sequence has ended, with `torch.cat`.",
             "`while active.any() and token_ids.size(1) <= max_len`; after each token `active = active & (token != eos_id)`. Return `token_ids[:, 1:]`.",
