@@ -311,6 +311,73 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 7.3 masked tokens
 VOCAB_SIZE = 100
+# What the check says of a mistake, however the answer draws its random numbers, and the edit of the solution that makes it.
+CHOICE, DRAW = (
+    "(torch.rand(token_ids.shape, generator=generator) <",
+    "draw = torch.rand(token_ids.shape, generator=generator)",
+)
+TARGETS = "torch.where(chosen, token_ids, IGNORE_INDEX)"
+MASKING = {
+    "in place": (
+        "It changed `token_ids` in place, but the targets need the original ids. Work on `token_ids.clone()`.",
+        "inputs = torch.where(chosen & (draw < 0.8), mask_id, token_ids)",
+        "inputs = token_ids.masked_fill_(chosen & (draw < 0.8), mask_id)",
+    ),
+    "padding": ("Padding was chosen. Restrict the choice to tokens: `& attention_mask`.", "attention_mask & (", "("),
+    "special": (
+        "Special tokens such as [CLS] were chosen. Restrict the choice: `& (token_ids >= len(SPECIAL_TOKENS))`.",
+        *(" & (token_ids >= len(SPECIAL_TOKENS))", ""),
+    ),
+    "one draw for all texts": (
+        "The same positions were chosen in every text. Draw one random number per token: `torch.rand(token_ids.shape, ...)`.",
+        *(CHOICE, CHOICE.replace("shape", "shape[1]")),
+    ),
+    "one draw for a text": (
+        "Whole texts were chosen. Draw one random number per token: `torch.rand(token_ids.shape, ...)`.",
+        *(CHOICE, CHOICE.replace("token_ids.shape", "len(token_ids), 1")),
+    ),
+    "inverted choice": (
+        "The choice is inverted. A token is chosen where the random number is *below* `mask_prob`.",
+        *("< mask_prob", "> mask_prob"),
+    ),
+    "targets from inputs": (
+        "The targets are the masked inputs. Take the original ids, from `token_ids`.",
+        *(TARGETS, "torch.where(chosen, inputs, IGNORE_INDEX)"),
+    ),
+    "inverted targets": (
+        "The targets are inverted. They are `token_ids` where chosen and `IGNORE_INDEX` elsewhere.",
+        *(TARGETS, "torch.where(chosen, IGNORE_INDEX, token_ids)"),
+    ),
+    "targets everywhere": (
+        "Every position has a target. Set it to `IGNORE_INDEX` where not chosen: copying visible tokens teaches nothing.",
+        *(TARGETS, "token_ids"),
+    ),
+    "target 0": (
+        "Positions that were not chosen have target 0, a token like any other for the loss. Use `IGNORE_INDEX`.",
+        *(TARGETS, "torch.where(chosen, token_ids, 0)"),
+    ),
+    "all masked": (
+        "Every chosen token became [MASK]. 80 % do; 10 % become a random token and 10 % stay.",
+        *(DRAW, "draw = torch.zeros(token_ids.shape)"),
+    ),
+    "none random": (
+        "No chosen token became a random one. 80 % become [MASK], 10 % a random token, and 10 % stay.",
+        *("random_ids, inputs", "inputs, inputs"),
+    ),
+    "none kept": (
+        "No chosen token stayed unchanged. 80 % become [MASK], 10 % a random token, and 10 % stay.",
+        *(" & (draw < 0.9)", ""),
+    ),
+    "no generator": (
+        "Two generators in the same state gave different results. Pass `generator=generator` to every draw.",
+        *(DRAW, "draw = torch.rand(token_ids.shape)"),
+    ),
+}
+
+
+def told(name):
+    """The error for a mistake in `MASKING`."""
+    return Wrong(MASKING[name][0])
 
 
 def random_texts(generator, b, n, vocab_size):
@@ -341,9 +408,7 @@ def run_mask(answer, token_ids, attention_mask, mask_id, vocab_size, mask_prob, 
     given, before = token_ids.clone(), generator.get_state()
     result = answer(token_ids, attention_mask, mask_id, vocab_size, mask_prob, generator)
     if not torch.equal(given, token_ids):
-        raise Wrong(
-            "It changed `token_ids` in place, but the targets need the original ids. Work on `token_ids.clone()`."
-        )
+        raise told("in place")
     inputs, targets, chosen = three_tensors(result, token_ids.shape)
     require_choice(chosen, given, attention_mask, mask_prob)
     require_targets(targets, inputs, given, chosen)
@@ -376,19 +441,17 @@ def fraction(part, whole):
 def require_choice(chosen, token_ids, attention_mask, mask_prob):
     ordinary = attention_mask & (token_ids >= len(SPECIAL_TOKENS))
     if (chosen & ~attention_mask).any():
-        raise Wrong("Padding was chosen. Restrict the choice to tokens: `& attention_mask`.")
+        raise told("padding")
     if (chosen & ~ordinary).any():
-        raise Wrong(
-            "Special tokens such as [CLS] were chosen. Restrict the choice: `& (token_ids >= len(SPECIAL_TOKENS))`."
-        )
+        raise told("special")
     chosen_fraction = fraction(chosen, ordinary)
     if mask_prob in (0.0, 1.0) and chosen_fraction == mask_prob:
         return
     if 0 < mask_prob < 1 and chosen.any():
-        for axis, what in ((0, "The same positions were chosen in every text"), (1, "Whole texts were chosen")):
+        for axis in (0, 1):
             count, total = chosen.sum(axis), ordinary.sum(axis)
             if ((count == 0) | (count == total)).all():
-                raise Wrong(f"{what}. Draw one random number per token: `torch.rand(token_ids.shape, ...)`.")
+                raise told("one draw for all texts" if axis == 0 else "one draw for a text")
         if abs(chosen_fraction - mask_prob) < 0.03:
             return
     if not chosen.any():
@@ -398,7 +461,7 @@ def require_choice(chosen, token_ids, attention_mask, mask_prob):
             f"The token with id {len(SPECIAL_TOKENS)} is never chosen. Ordinary ids start there: `token_ids >= len(SPECIAL_TOKENS)`."
         )
     if abs(chosen_fraction - (1 - mask_prob)) < 0.03:
-        raise Wrong("The choice is inverted. A token is chosen where the random number is *below* `mask_prob`.")
+        raise told("inverted choice")
     if abs(chosen_fraction - 0.15) < 0.03:
         raise Wrong("`mask_prob` has no effect: 15 % were chosen. Use the argument.")
     for share, what in ((0.8, "became [MASK]"), (0.9, "were replaced")):
@@ -416,21 +479,17 @@ def require_targets(targets, inputs, token_ids, chosen):
         return
     if not torch.equal(targets[chosen], token_ids[chosen]):
         if torch.equal(targets[chosen], inputs[chosen]):
-            raise Wrong("The targets are the masked inputs. Take the original ids, from `token_ids`.")
+            raise told("targets from inputs")
         if (targets[chosen] == IGNORE_INDEX).all():
-            raise Wrong("The targets are inverted. They are `token_ids` where chosen and `IGNORE_INDEX` elsewhere.")
+            raise told("inverted targets")
         if (targets[chosen] == IGNORE_INDEX).any():
             raise Wrong("Some chosen tokens have no target. Those left unchanged need one, too.")
         raise Wrong("The targets at chosen positions are not the original tokens. Take them from `token_ids`.")
     unchosen = targets[~chosen]
     if torch.equal(unchosen, token_ids[~chosen]):
-        raise Wrong(
-            "Every position has a target. Set it to `IGNORE_INDEX` where not chosen: copying visible tokens teaches nothing."
-        )
+        raise told("targets everywhere")
     if (unchosen == 0).all():
-        raise Wrong(
-            "Positions that were not chosen have target 0, a token like any other for the loss. Use `IGNORE_INDEX`."
-        )
+        raise told("target 0")
     if (unchosen != IGNORE_INDEX).any():
         raise Wrong("Targets that are not chosen must be `IGNORE_INDEX` (-100), which `cross_entropy` ignores.")
 
@@ -474,11 +533,11 @@ def require_80_10_10(masked, replaced, kept, mask_prob):
             "Every chosen token became [MASK]. Draw again for 80/10/10: the draw that chose a token is always below `mask_prob`."
         )
     if masked > 0.99:
-        raise Wrong("Every chosen token became [MASK]. 80 % do; 10 % become a random token and 10 % stay.")
+        raise told("all masked")
     if abs(masked - 0.8) < 0.04 and replaced < 0.005:
-        raise Wrong("No chosen token became a random one. 80 % become [MASK], 10 % a random token, and 10 % stay.")
+        raise told("none random")
     if abs(masked - 0.8) < 0.04 and kept < 0.02:
-        raise Wrong("No chosen token stayed unchanged. 80 % become [MASK], 10 % a random token, and 10 % stay.")
+        raise told("none kept")
     if abs(masked - 0.8) < 0.04 and replaced < 0.04:
         raise Wrong(
             f"Of the chosen, {fractions}: that is 10 % of the remaining 20 %. Replace 10 % of all chosen, half of the rest."
@@ -499,9 +558,7 @@ def require_the_generator(answer, result, args, before):
 
     other_state = torch.Generator().manual_seed(123_456_789).get_state()
     if not all(map(torch.equal, again(before), result)):
-        raise Wrong(
-            "Two generators in the same state gave different results. Pass `generator=generator` to every draw."
-        )
+        raise told("no generator")
     if all(map(torch.equal, again(other_state), result)) and args[0].numel() > 1000:
         raise Wrong("Another generator gives the same choice. Do not set a seed: draw with `generator=generator`.")
 
@@ -511,6 +568,7 @@ register(
         id="7.3",
         cases=mask_cases,
         call=run_mask,
+        mistakes=[mistake(old, new, message) for message, old, new in MASKING.values()],
         hints=[
             "`torch.rand(token_ids.shape, generator=generator) < mask_prob` chooses; `& attention_mask` and `& (token_ids >= len(SPECIAL_TOKENS))` exclude padding and special tokens.",
             "A second draw decides what happens to a chosen token: below 0.8 `mask_id`, from 0.8 to 0.9 a token of `torch.randint(len(SPECIAL_TOKENS), vocab_size, token_ids.shape, generator=generator)`, else unchanged.",
