@@ -1230,9 +1230,7 @@ class PlannedModel:
                 "The loop does not stop. Stop when every sequence has generated `eos_id`, or after `max_len` tokens."
             )
         if (target[:, 0] != self.bos_id).any():
-            raise Wrong(
-                "`decode` got tokens that do not begin with `bos_id`. Pass all tokens so far, `bos_id` first."
-            )
+            raise Wrong("`decode` got tokens that do not begin with `bos_id`. Pass all tokens so far, `bos_id` first.")
 
 
 def greedy_cases(generator):
