@@ -63,10 +63,6 @@ def serve(connection: int, course: int) -> None:
         finder = FromMemory(marshal.load(file))
     sys.meta_path.insert(0, finder)
     tempfile.tempdir = "/tmp"  # a name to import modules with; nothing can be written there
-    made, tempfile.mkdtemp = tempfile.mkdtemp, lambda *_: "/tmp/none/none"
-    import torch  # noqa: F401 - some versions make a temporary folder when they are imported, and never use it
-
-    tempfile.mkdtemp = made
     importlib.import_module("utils.grading.notebook")
     grader = socket.socket(fileno=connection)
     orders = grader.makefile("rb")

@@ -17,6 +17,7 @@ starts two workers with `compare_workers` and kills one of them.
 """
 
 import argparse
+import importlib
 import json
 import os
 import shutil
@@ -31,10 +32,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-
-# Torch imports this late. Its default arguments would then keep the process group until the interpreter exits, and a
-# thread of the group that is still running aborts the process. So it is imported before there is a group.
-import torch.distributed.nn  # noqa: F401
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -285,6 +282,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = folder or RUNS / f"{job.objective}-{fingerprint.digest(json.dumps(given))[:10]}"
     torch.set_num_threads(1)
     if dist.is_torchelastic_launched():
+        # Torch imports this late. Its default arguments would then keep the process group until the interpreter exits, and a
+        # thread of the group that is still running aborts the process. So it is imported before there is a group.
+        importlib.import_module("torch.distributed.nn")
         dist.init_process_group("gloo")
     try:
         result = run(job, folder, every, kill_at, lambda line: print(line, flush=True))
