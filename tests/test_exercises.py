@@ -279,6 +279,7 @@ def test_the_solution_is_the_code_of_the_lecture_and_buttons_open_it_and_the_hin
     assert "return two * x" in widget.answer["notes"][1]
     widget.set(hints=3, solution=False)
     assert len(widget.answer["notes"]) == widget.data["count"] == 3
+    assert not any("more" in note for note in widget.answer["notes"]), "the button says how many hints are left"
     state = progress.read().exercise("98.1")
     assert (state.hints, state.solution) == (3, True)
     passed = registry.result_widget(grade("98.1", double))

@@ -70,7 +70,7 @@ UNREADABLE = """() => {
             if (!words || e.closest("title, style, script, mjx-container, :disabled, [disabled]") || box.width < 2 || box.height < 2) continue;
             const style = getComputedStyle(e);
             const color = e.closest("svg") ? style.fill : style.color;
-            if (!/^rgb/.test(color) || style.visibility === "hidden") continue;
+            if (color === "none" || style.visibility === "hidden") continue;
             const under = e.closest("svg") ? inSvg(e.closest("text") ?? e) : ground(e);
             const [a, b] = [light(over(numbers(color), under)), light(under)].sort((x, y) => y - x);
             const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);

@@ -120,6 +120,21 @@ def test_a_widget_starts_with_its_slide_and_keeps_the_arrow_keys_while_it_has_th
     page.emulate_media(media="screen")
 
 
+def test_the_open_transformer_is_still_there_when_the_lecturer_comes_back(chromium, tmp_path):
+    """To reveal.js every `section` below its slides is a slide, which it counts, hides and shows."""
+    path = build_deck(lessons.lecture("06_transformer"), tmp_path / "deck.html")
+    with Deck(chromium, path) as deck:
+        slides = deck.page.evaluate("() => Reveal.getTotalSlides()")
+        deck.show("[data-widget=open_transformer]")
+        block = deck.page.locator(".course-open-block").first
+        block.wait_for()
+        deck.page.keyboard.press("PageDown")
+        deck.page.keyboard.press("PageUp")
+        assert deck.page.evaluate("() => Reveal.getTotalSlides()") == slides
+        block.click(timeout=5_000)  # nothing stands before it
+        assert deck.page.locator(".course-open-title").inner_text()
+
+
 def test_a_quiz_answers_a_click_and_the_next_key_press(plane_deck):
     page = plane_deck.page
     plane_deck.show("#quiz-1-a")

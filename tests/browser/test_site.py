@@ -206,6 +206,18 @@ def test_widgets_start_when_they_come_into_view(opened):
         assert not hosts.nth(index).locator(".live-picture").is_visible()
 
 
+def test_the_tables_of_a_widget_fit_a_phone(opened):
+    for lesson in ("02_memory_network", "04_self_attention"):
+        page = opened(lesson, width=WIDTHS[0])
+        host = page.locator(".live-widget:is([data-widget=explore], [data-widget=qkv])").first
+        host.scroll_into_view_if_needed()
+        host.locator("table").first.wait_for()
+        ends = host.locator("table").evaluate_all(
+            "tables => tables.map((table) => table.getBoundingClientRect().right)"
+        )
+        assert max(ends) <= WIDTHS[0]
+
+
 def test_figures_have_dark_colors_on_a_dark_page_and_lines_of_prose_are_short(opened):
     page = opened("01_softmax_attention", theme="dark")
     assert wrong_in_dark(page, [page.locator(SITE_FIGURE).first]) == []

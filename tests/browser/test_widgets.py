@@ -13,7 +13,7 @@ from tests.browser.reach import nameless, unreachable
 from utils.widgets import registry
 from utils.widgets.base import page_script, plain
 
-FROZEN = "Run this cell to activate the widget."
+FROZEN = "Run the notebook up to this cell to activate the widget."
 # The broken-link icon that ipywidgets puts before a widget without its kernel.
 ICONS = """() => [...document.querySelectorAll(".jupyter-widgets-disconnected")]
     .filter((e) => getComputedStyle(e, "::before").content !== "none").length"""

@@ -22,6 +22,7 @@ header { display: flex; gap: 6px 20px; align-items: baseline; flex-wrap: wrap; }
 h1 { font-size: 22px; margin: 0; }
 header p { margin: 0; flex: 1 1 30em; }
 footer { margin: 12px 0; font-size: 14px; color: var(--pst-color-text-muted); max-width: 60em; }
+nav:empty { display: none; }
 #theme { font: inherit; color: inherit; background: none; border: 1px solid var(--pst-color-border); border-radius: 4px; padding: 2px 10px; cursor: pointer; }
 """
 SCRIPT = """

@@ -415,14 +415,14 @@ class Handle:
             listed = "\n".join(f"{index}. {text}" for index, text in enumerate(hints, 1))
             return Note(f"Exercise {name}: all {len(hints)} hints", listed + f"\n{_then_solution(name)}")
         trouble = self.record_hints(seen + 1)
-        return replace(self.hint_note(seen + 1), trouble=trouble)
+        note, left = self.hint_note(seen + 1), len(hints) - seen - 1
+        remaining = f"({left} more)" if left else _then_solution(name)
+        return replace(note, text=f"{note.text}\n{remaining}", trouble=trouble)
 
     def hint_note(self, number: int) -> Note:
         """One hint, counted from 1."""
-        hints, name = self.item.hints, self.item.id
-        left = len(hints) - number
-        remaining = f"({left} more)" if left else _then_solution(name)
-        return Note(f"Hint {number} of {len(hints)} for exercise {name}", f"{hints[number - 1]}\n{remaining}")
+        hints = self.item.hints
+        return Note(f"Hint {number} of {len(hints)} for exercise {self.item.id}", hints[number - 1])
 
     def hints_seen(self) -> int:
         return max(_hints_shown.get(self.item.id, 0), progress.read().exercise(self.item.id).hints)

@@ -104,6 +104,21 @@ def test_the_marker_is_dragged_in_the_steps_of_its_slider(page):
     page.mouse.up()
 
 
+@pytest.mark.parametrize("width", [384, 900])
+def test_a_wide_logarithmic_axis_has_separate_ticks_at_powers_of_ten(page, width):
+    def dots():
+        texts = ["20 µs", "2,000 s"]
+        return charts.dots(["fast", "slow"], [0.02, 2e6], texts, [False, False], xlabel="ms", limits=(0.02, 3e6))
+
+    page.set_viewport_size({"width": width, "height": 800})
+    show(page, make_explore(dots, "Times."))
+    texts = page.locator(".course-explore-area svg text").all()
+    ticks = [tick for tick in texts if re.fullmatch(r"10*[kM]?|0\.0*1", tick.inner_html())]
+    assert len(ticks) >= 2
+    boxes = [tick.bounding_box() for tick in ticks]
+    assert all(first["x"] + first["width"] < second["x"] for first, second in zip(boxes, boxes[1:], strict=False))
+
+
 # The softmax forgets the temperature: at a low one its bars differ from the reference.
 WRONG = "def softmax(logits, temperature=1.0):\n    return logits.exp() / logits.exp().sum()"
 

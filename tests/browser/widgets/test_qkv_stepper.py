@@ -60,3 +60,10 @@ def test_a_moved_embedding_changes_every_step_and_the_mask_keeps_the_first_token
     first = numbers(widget, "output")[:2]
     press(third, "Shift+ArrowLeft")
     assert numbers(widget, "output")[:2] == first and numbers(widget, "output")[4:] != after["output"][4:]
+
+
+def test_the_masked_scores_say_whether_there_is_a_mask(widget):
+    masked = widget.locator(".course-qkv-matrix", has=widget.page.locator("table[aria-label=masked]"))
+    assert "no mask" in masked.inner_text() and "causal" not in masked.inner_text()
+    widget.get_by_role("checkbox", name="causal mask").check()
+    assert "causal" in masked.inner_text() and "no mask" not in masked.inner_text()

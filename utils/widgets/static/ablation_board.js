@@ -12,7 +12,7 @@ function build(ui) {
   const grid = html("div", ui.controls, "course-ablation-grid", {
     role: "group",
     "aria-label": "heads: arrow keys move, Space ablates or restores",
-    style: `grid-template-columns: max-content repeat(${heads}, minmax(66px, 96px))`,
+    style: `grid-template-columns: minmax(76px, max-content) repeat(${heads}, minmax(60px, 96px))`,
   });
   const all = html("span", grid, "course-ablation-all");
   button(all, "all on", () => choose(() => 1));
@@ -55,7 +55,7 @@ function build(ui) {
   addMark(full.accuracy, "all heads", "above");
   addMark(baseline, baseline_name, "below");
   const number = html("b", frame, "course-ablation-number");
-  const summary = html("p", ui.body, "", { "aria-live": "polite" });
+  const summary = html("p", ui.body, "course-ablation-summary", { "aria-live": "polite" });
   const list = html("div", ui.body, "course-ablation-words", { role: "list", "aria-label": "predictions" });
   const cards = words.map((word) => {
     const card = html("div", list, "course-ablation-card", { role: "listitem" });
@@ -78,10 +78,9 @@ function build(ui) {
     number.textContent = percents(accuracy);
     const off = head_mask.flat().filter((on) => !on).length;
     const change = accuracy - full.accuracy;
-    const compared = Math.abs(change) < 0.0005 ? "as with all heads" : `${(100 * Math.abs(change)).toFixed(1)} points ${change < 0 ? "below" : "above"} all heads`;
     const wrong = predictions.filter((prediction, index) => prediction !== full.predictions[index]).length;
     summary.textContent =
-      `${off} of ${layers * heads} heads ablated: ${percents(accuracy)} ${what}${off ? `, ${compared}` : ""}. ` +
+      `${off} of ${layers * heads} heads ablated: ${percents(accuracy)} ${what}${off ? ` (${points(change)} points)` : ""}.\n` +
       (off ? `${wrong || "No"} prediction${wrong === 1 ? " changes" : wrong ? "s change" : " changes"} in this sentence:` : "The predictions for one sentence:");
     cards.forEach(({ card, prediction, before }, index) => {
       const same = predictions[index] === full.predictions[index];

@@ -61,13 +61,14 @@ function inRows(tokens, same, width) {
   return { rows: true, tokens: layout, size: [total + 4, 320], names: [[2, 16, "start"], [2, 314, "start"]] };
 }
 
-function inColumns(tokens, width, room) {
+function inColumns(tokens, width, room, least = 110) {
   const most = Math.max(...tokens.map((column) => column.length));
   const pitch = most <= 14 ? 32 : most <= 24 ? 24 : 19;
-  const beside = 50; // room for a weight
-  const texts = tokens.map((column) => column.map((token) => cut(visible(token), width, room < 560 ? 110 : 180)));
+  const beside = 56; // room for a weight
+  const longest = least < 110 ? (room - least) / 2 - beside - 16 : room < 560 ? 110 : 180;
+  const texts = tokens.map((column) => column.map((token) => cut(visible(token), width, Math.min(180, longest))));
   const widths = texts.map((column) => Math.max(44, ...column.map((text) => width(text) + 16)));
-  const gap = Math.min(190, Math.max(110, room - widths[0] - widths[1] - 2 * beside));
+  const gap = Math.min(190, Math.max(least, room - widths[0] - widths[1] - 2 * beside));
   const lefts = [beside, beside + widths[0] + gap];
   const layout = texts.map((column, side) =>
     column.map((text, index) => {
@@ -212,7 +213,7 @@ function build(ui) {
     const rows = inRows(shown.tokens, shown.same, measure(16));
     const narrow = inColumns(shown.tokens, measure(letters), besideOf(fair));
     const beside = Math.min(rows.size[0], narrow.size[0]) <= besideOf(small);
-    plan = rows.size[0] <= (beside ? besideOf(fair) : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room);
+    plan = rows.size[0] <= (beside ? besideOf(fair) : room) ? rows : beside ? narrow : inColumns(shown.tokens, measure(letters), room, 60);
     const space = beside ? room - plan.size[0] - GAP : room;
     const size = Math.max(beside ? small : 20, Math.min(large, (space - labels) / columns - CELL_GAP));
     const scaled = (length, other) => size * Math.max(0.5, Math.min(1, length / other));
@@ -221,7 +222,7 @@ function build(ui) {
     grid.style.setProperty("--high", `${high.toFixed(1)}px`);
     body.classList.toggle("course-attention-beside", beside);
     overview.style.width = beside ? `${Math.max(widthOf(size), Math.min(space, 200))}px` : "";
-    panel.style.minWidth = `${plan.size[0]}px`;
+    panel.style.minWidth = beside ? `${plan.size[0]}px` : "0";
     ui.root.style.setProperty("--letters", `${plan.rows ? 16 : letters}px`);
     return true;
   }
@@ -248,14 +249,15 @@ function build(ui) {
     const group = svg("g", front, { class: `course-attention-token course-attention-${SIDES[side]}`, role: "button", tabindex: -1 });
     const [left, top, width, height] = box;
     const rect = svg("rect", group, { x: left, y: top, width, height, rx: 5 });
-    svg("text", group, { x, y, dy: "0.35em", "text-anchor": "middle" }).textContent = text;
+    const name = svg("text", group, { x, y, dy: "0.35em", "text-anchor": "middle" });
+    name.textContent = text;
     const weight = svg("text", group, { x: number[0], y: number[1], "text-anchor": number[2], class: "course-attention-number" });
     group.addEventListener("pointerenter", () => hover([side, index]));
     group.addEventListener("pointerleave", () => hover(null));
     group.addEventListener("focus", () => ((hovered = null), follow(side, index)));
     group.addEventListener("click", () => group.focus());
     group.addEventListener("keydown", (event) => move(event, side, index));
-    return { group, rect, weight };
+    return { group, rect, name, weight };
   }
 
   function hover(token) {
@@ -319,11 +321,13 @@ function build(ui) {
       path.classList.toggle("course-attention-faded", side >= 0 && index !== [target, source][side]);
     const [tabSide, tabIndex] = kept() ?? [0, 0];
     boxes.forEach((tokens, row) =>
-      tokens.forEach(({ group, rect, weight }, token) => {
+      tokens.forEach(({ group, rect, name, weight }, token) => {
         const value = side >= 0 && row !== side ? weights[token] : null;
         const chosen = row === side && token === index;
         group.classList.toggle("course-attention-followed", chosen);
-        rect.style.fill = chosen ? shade(0.25, "var(--own)") : value ? shade(0.55 * value, "var(--own)") : "";
+        const depth = chosen ? 0.25 : value ? 0.55 * value : 0;
+        rect.style.fill = depth ? shade(depth, "var(--own)") : "";
+        name.style.fill = depth > 0.3 ? onShade(depth, "var(--own)") : "";
         weight.textContent = value === null ? "" : figure(value);
         weight.classList.toggle("course-attention-negligible", value < 0.005);
         group.setAttribute("tabindex", row === tabSide && token === tabIndex ? 0 : -1);

@@ -21,7 +21,8 @@ function build(ui) {
     entry.append(words);
   }
   html("span", key).textContent = "numbers: log-probabilities";
-  html("span", key).textContent = "+ 3: three more dropped";
+  const extra = html("span", key);
+  extra.textContent = "+ n: n more dropped";
   const ruler = document.createElement("canvas").getContext("2d");
 
   let shown = null; // the answer that is drawn
@@ -35,6 +36,7 @@ function build(ui) {
     ruler.font = `16px ${getComputedStyle(stage).fontFamily}`;
     nodes = treeOf(ui.answer);
     drawn = [];
+    extra.hidden = ui.answer.sizes.every((size, step) => size === ui.answer.steps[step].length);
     const picture = svg("svg", stage, { role: "tree", "aria-label": "hypotheses: left to the parent, right to a child, up and down within a step" });
     stage.replaceChildren(picture);
     const edges = svg("g", picture, { "aria-hidden": "true" });

@@ -5,12 +5,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const PATIENCE = 1500; // milliseconds until the page computes what a busy kernel was asked
-const NOTES = {
-  page: "Without Python: this page computes with the reference implementation.",
-  stored: "Without Python: stored answers.",
-  busy: "Python is busy: this page computes with the reference implementation.",
-  frozen: "Run this cell to activate the widget.",
-  waiting: "Waiting for Python.",
+const HOW = { page: "this page computes with the reference implementation.", stored: "stored answers." };
+const FROZEN = {
+  notebook: "Run the notebook up to this cell to activate the widget.",
+  page: "What is gray needs Python: run this lesson as a notebook.",
 };
 
 function course({ name, build, compute }) {
@@ -24,7 +22,9 @@ function course({ name, build, compute }) {
     const alone = (inputs) => {
       if (fixed) return model.get("answer");
       const key = keyOf(inputs);
-      if (known.key !== key) known = { key, answer: compute?.(data, inputs) ?? data.answers?.[key] };
+      if (known.key === key) return known.answer;
+      const computed = compute?.(data, inputs);
+      known = { key, answer: computed ?? data.answers?.[key], how: computed ? HOW.page : HOW.stored };
       return known.answer;
     };
     let request = 0;
@@ -78,13 +78,18 @@ function course({ name, build, compute }) {
       error.textContent = ui.error;
       error.hidden = !ui.error;
       root.classList.toggle("course-stale", Boolean(ui.error) || status === "waiting");
-      const how = mode !== "page" ? mode : fixed ? "" : compute ? "page" : "stored";
-      const said = status === "ok" ? (NOTES[how] ?? "") : NOTES[status];
-      note.textContent = said;
-      note.hidden = !said;
+      note.textContent = noteOn(mode);
+      note.hidden = !note.textContent;
       draw();
       Object.assign(root.dataset, { mode, status: ui.error ? "error" : status, state: JSON.stringify(drawn), answered: model.get("answered") });
       root.dataset.count = Number(root.dataset.count ?? 0) + 1;
+    }
+
+    function noteOn(mode) {
+      if (status === "waiting") return "Waiting for Python.";
+      if (status === "busy") return `Python is busy: ${known.how}`;
+      if (mode === "frozen") return model.isStored ? FROZEN.page : FROZEN.notebook;
+      return mode === "page" && !fixed ? `Without Python: ${known.how}` : "";
     }
 
     function ask() {
@@ -356,8 +361,8 @@ function unseal(text) {
 const series = (index) => `var(--c-series-${index % 6})`;
 // Of a weight from 0 to 1: from the ground of the page to the full color.
 const shade = (weight, color = "var(--c-strong)") => `color-mix(in oklab, ${color} ${(100 * weight).toFixed(1)}%, var(--c-ground))`;
-// Letters on it: black or white, whichever can be read.
-const onShade = (weight, color) => `oklch(from ${shade(weight, color)} clamp(0, (0.64 - l) * 1000, 1) 0 0)`;
+// Letters on it: black or white, whichever has more contrast.
+const onShade = (weight, color) => `oklch(from ${shade(weight, color)} clamp(0, (0.57 - l) * 1e6, 1) 0 0)`;
 
 function rgb(element, variable) {
   // The numbers of a color variable, for a canvas.
@@ -405,7 +410,7 @@ function coordinatePlane(parent, { extent, size, label, move }) {
     const kind = tick ? "course-axes-grid" : "course-axes-zero";
     svg("line", picture, { x1: across(tick), x2: across(tick), y1: rest, y2: rest + size, class: kind });
     svg("line", picture, { y1: down(tick), y2: down(tick), x1: left, x2: left + size, class: kind });
-    svg("text", picture, { x: across(tick), y: rest + size + 20, "text-anchor": "middle" }).textContent = minus(tick);
+    svg("text", picture, { x: across(tick), y: rest + size + 22, "text-anchor": "middle" }).textContent = minus(tick);
     svg("text", picture, { x: left - 7, y: down(tick) + 5, "text-anchor": "end" }).textContent = minus(tick);
   }
 

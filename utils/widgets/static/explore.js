@@ -157,7 +157,7 @@ function logTicks(low, high, most) {
     const ticks = [];
     for (let power = first; power <= last; power += every) ticks.push(...digits.map((digit) => Number(`${digit}e${power}`)));
     const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
-    if (inside.length <= most) return inside.length > 2 ? inside : linearTicks(low, high, most);
+    if (inside.length <= most) return digits.length === 3 && inside.length < 3 ? linearTicks(low, high, most) : inside;
   }
   return [low, high];
 }

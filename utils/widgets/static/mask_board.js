@@ -2,7 +2,7 @@
 
 const PITCH = 47; // pixels from row to row, in the grid and in the graph
 const HEAD = 50; // pixels above the first row
-const HINT = "Click a cell or drag over several; or Tab to the grid, move with the arrow keys, press Space.";
+const HINT = "Click a cell or drag over several; or move with the arrow keys and press Space.";
 const MIN_CHANGE = 1e-6; // as in Python: rounding moves as much
 
 // A weight of exactly 0 is masked; a small one is not, and must not look the same.
@@ -16,10 +16,10 @@ function build(ui) {
   let focus = null; // [query, key] under the pointer or the keyboard
 
   const masks = html("div", ui.controls, "course-choice", { role: "group", "aria-label": "mask" });
-  html("span", masks, "course-label").textContent = "mask:";
+  html("span", masks, "course-label").textContent = "mask";
   const buttons = presets.map(([name, mask]) => button(masks, name, () => ui.setInputs({ mask })));
   const choice = html("div", ui.body, "course-choice", { role: "group", "aria-label": "weights of layer" });
-  html("span", choice, "course-label").textContent = "weights of layer:";
+  html("span", choice, "course-label").textContent = "weights of layer";
   const layerButtons = Array.from({ length: layers }, (_, layer) => button(choice, layer + 1, () => ui.setView({ layer })));
 
   const parts = html("div", ui.body, "course-mask-parts");

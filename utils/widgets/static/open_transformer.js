@@ -147,7 +147,7 @@ function build(ui) {
   const labels = html("div", stage, "course-open-labels");
   const chips = html("div", stage, "course-open-chips", { role: "group", "aria-label": "what is switched off" });
   const caption = html("p", ui.body, "course-open-caption", { "aria-live": "polite" });
-  const panel = html("section", stage, "course-open-panel", { "aria-label": "open block" });
+  const panel = html("div", stage, "course-open-panel", { role: "region", "aria-label": "open block" }); // in a deck every section is a slide
 
   let shown = null; // what the sentence and the switches give; `run` is decoded to its end, a step shows its first rows
   let failure = null; // the last text that could not be translated: {text, problem}

@@ -7,8 +7,8 @@ const STEPS = [
   { name: "V", words: ["V = X W_V", ": the values. What does each token pass on?"] },
   { name: "scores", words: ["S = Q Kᵀ", ": a score for every query with every key, their dot product."] },
   { name: "scaled", words: ["S / √d_k", ": the scores scaled, so that they do not grow with the dimension."] },
-  { name: "masked", words: ["mask", ": a masked score becomes −∞. A causal mask hides the later tokens."] },
-  { name: "weights", words: ["A = softmax(S)", ": each row becomes attention weights that sum to 1."] },
+  { name: "masked", words: ["mask", ": a masked score becomes −∞. With a causal mask no token attends to a later one."] },
+  { name: "weights", words: ["A = softmax(S / √d_k)", ": each row, masked, becomes attention weights that sum to 1."] },
   { name: "output", words: ["O = A V", ": for each token the weighted sum of the values."] },
 ];
 // label: name and formula above the matrix; rows and columns: the letters of their headers
@@ -22,7 +22,7 @@ const MATRICES = {
   V: { label: ["V", "X W_V"], rows: "v", from: ["X", "W_V"] },
   scores: { label: ["scores S", "Q Kᵀ"], rows: "q", columns: "k" },
   scaled: { label: ["scaled", "S / √d_k"], columns: "k" },
-  masked: { label: ["masked", "causal"], columns: "k" },
+  masked: { label: ["masked", ""], columns: "k" },
   weights: { label: ["weights A", "softmax"], columns: "k" },
   output: { label: ["output O", "A V"], rows: "o" },
 };
@@ -73,7 +73,8 @@ function build(ui) {
     const root = html("div", parent, "course-qkv-matrix");
     const title = html("div", root, "course-qkv-title");
     withSubscripts(html("b", title), label[0]);
-    withSubscripts(html("span", title), `${label[1]} (${height}×${width})`);
+    const under = html("span", title);
+    withSubscripts(under, `${label[1]} (${height}×${width})`);
     const table = html("table", root, "", { "aria-label": name });
     if (columns) {
       const head = html("tr", table);
@@ -100,7 +101,7 @@ function build(ui) {
         return cell;
       });
     });
-    return { root, cells };
+    return { root, cells, under };
   }
 
   // What the reader does
@@ -219,8 +220,9 @@ function build(ui) {
       handles[index](at);
     });
     plane.arrange(ui.inputs.X.map((at, index) => ({ name: names[index], at })));
-    for (const [name, { root, cells }] of Object.entries(tables)) {
+    for (const [name, { root, cells, under }] of Object.entries(tables)) {
       const position = STEPS.findIndex(({ name: step }) => step === name);
+      if (name === "masked") under.textContent = `${ui.inputs.causal ? "causal" : "no mask"} (${cells.length}×${cells.length})`;
       root.classList.toggle("course-qkv-current", position === step);
       root.classList.toggle("course-qkv-later", position > step);
       cells.forEach((line, i) =>

@@ -9,7 +9,7 @@ function build(ui) {
   const options = ui.data.options.map((option, index) => {
     const row = html("label", list, "course-quiz-option");
     const input = html("input", row, "", { type: "radio", name: group });
-    html("span", row, "course-quiz-letter", { "aria-hidden": "true" });
+    html("span", row, "course-quiz-mark", { "aria-hidden": "true" });
     html("span", row).innerHTML = option;
     input.addEventListener("change", () => ui.setInputs({ choice: index }));
     return { row, input };

@@ -102,7 +102,7 @@
   function explainLost() {
     for (const output of document.querySelectorAll(".jp-OutputArea-output.jupyter-widgets")) {
       if (output.textContent !== NOT_FOUND) continue;
-      output.textContent = "Run this cell to activate the widget.";
+      output.textContent = "Run the notebook up to this cell to activate the widget.";
       output.classList.add("course-lost");
     }
   }
