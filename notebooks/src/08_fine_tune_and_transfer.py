@@ -444,11 +444,15 @@ for method, start in starts.items():
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 moves = stored("distances")
 parts = [part for part in moves.result["rows"][0]["distance"] if part != "final norm"]
-panels = {}
+panels, rates = {}, {}
 for row in moves.result["rows"]:
     initialization = "random" if row["method"] == "from scratch" else "pretrained"
     name = f"{initialization}, learning rate {row['learning_rate']:g}"
     panels.setdefault(row["optimizer"], {})[name] = [row["distance"][part] for part in parts]
+    rates.setdefault(row["optimizer"], {})[f"{row['learning_rate']:g}"] = True
+panels = {
+    f"{name}, learning rate {' or '.join(rates[name])}": panel for name, panel in panels.items()
+}
 show(
     pictures.distance_by_layer(
         parts, panels, "With Adam pretrained layers move farther, with SGD less"

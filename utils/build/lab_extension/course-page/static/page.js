@@ -1,4 +1,4 @@
-// Figures and widgets of saved notebooks, and a quick first page.
+// Figures and widgets of saved notebooks.
 //
 // JupyterLab shows the picture of an output without alt text: a screen reader says only "image". The course writes its alt
 // text into the PNG file ("Description", see utils/plots/style.py). It is read back here, so that figures of notebooks that
@@ -107,14 +107,7 @@
     }
   }
 
-  // JupyterLab opens the notebook of the address only after it has saved its own state, most of a second later.
-  function openAtOnce(commands) {
-    const { treePath } = JSON.parse(document.getElementById("jupyter-config-data").textContent);
-    if (treePath?.endsWith(".ipynb")) commands.execute("docmanager:open", { path: treePath });
-  }
-
-  function activate({ shell, commands, restored }) {
-    restored.then(() => openAtOnce(commands));
+  function activate({ shell }) {
     const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: styles });
     document.head.append(link);
     let waiting = false;
