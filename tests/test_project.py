@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import os
 import re
 import shlex
 import subprocess
@@ -217,7 +218,9 @@ def test_make_help_names_every_command_and_make_has_each():
 
 @pytest.mark.parametrize(("name", "arguments"), [("lab", ["--port", "8888"]), ("grade", [""]), ("notebooks", ["01"])])
 def test_make_runs_the_command_of_the_same_name(name, arguments):
-    done = subprocess.run(["make", "-n", name, "LESSON=01"], cwd=ROOT, capture_output=True, text=True, check=True)
-    # A make that another make started also prints the folder.
+    # A make that another make started takes over its options, such as ARGS, and prints the folder.
+    own = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "ARGS")}
+    command = ["make", "-n", name, "LESSON=01"]
+    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True)
     run = next(after for line in done.stdout.splitlines() if (after := line.partition(" -m utils ")[2]))
     assert shlex.split(run) == [name, *arguments]

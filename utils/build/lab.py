@@ -270,11 +270,8 @@ def main() -> int:
             # The page that the server wrote for this: the command line of a browser would show the token to others.
             webbrowser.open(runtime_file.with_name(f"{runtime_file.stem}-open.html").as_uri())
         return 0
-    for name in (
-        "SIGINT",
-        "SIGTERM",
-        "SIGHUP",
-    ):  # also where a script ignores Ctrl-C; the end of the terminal is the end of the server
+    # Also where a script ignores Ctrl-C; the end of the terminal is the end of the server.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), interrupt)
     return serve(free_port(options.port), not options.no_browser, runtime, WORK / ".lab.log")
