@@ -3,10 +3,12 @@
 python -m tests.benchmarks                 all of it
 python -m tests.benchmarks memory_table    this one alone; the others stay as they are
 python -m tests.benchmarks --quick         all of it with small settings, to a folder of its own, next to the stored figures
+python -m tests.benchmarks --before 2026-11-19          only what was last measured before that day: goes on where a run ended
 python -m tests.benchmarks --show          measure nothing: write titles, captions, tables and targets again from the stored results
 """
 
 import argparse
+import datetime
 import os
 import platform
 import re
@@ -38,6 +40,7 @@ from tests.benchmarks import (
     self_attention,
     smollm2_speed,
     story_encoder,
+    suite,
     transformer_speed,
     translation,
     translation_speed,
@@ -52,7 +55,7 @@ MODULES = (
     *(attention, regression, memory, translation, translation_speed, self_attention, heads, story_encoder),
     *(encoder_speed, transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed),
     *(costs, scaling, smollm2_speed, in_context, widget_speed, open_transformer_speed),
-    *(growth, waiting),
+    *(growth, waiting, suite),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 
@@ -64,6 +67,12 @@ def main(given: Sequence[str] | None = None, folder: Path | None = None) -> None
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of: {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help=f"small settings; written to {FOLDER}")
+    parser.add_argument(
+        "--before",
+        metavar="DATE",
+        type=datetime.date.fromisoformat,
+        help="only results measured before this day, 2026-11-19 for example",
+    )
     parser.add_argument("--show", action="store_true", help="tables from the stored results, without measuring")
     options = parser.parse_args(given)
     names = options.names or list(BENCHMARKS)
@@ -71,6 +80,8 @@ def main(given: Sequence[str] | None = None, folder: Path | None = None) -> None
         if name not in BENCHMARKS:
             parser.error(f"expected a name among {', '.join(BENCHMARKS)}, got {name}")
     folder = folder or (FOLDER if options.quick else RESULTS)
+    if options.before:
+        names = [name for name in names if _date(folder / f"{name}.json") < options.before.isoformat()]
     if options.show:
         for name in names:
             write_entry(folder / f"{name}.json", shown_again(BENCHMARKS[name], folder))
@@ -146,6 +157,11 @@ def processor() -> str:
     file = Path("/proc/cpuinfo")
     found = re.search(r"^model name\s*:\s*(.+)$", file.read_text(encoding="utf-8"), re.M) if file.exists() else None
     return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _date(file: Path) -> str:
+    """When a result was measured; of one that does not exist, before any day."""
+    return read_entry(file)["date"] if file.exists() else ""
 
 
 def _last_time(file: Path) -> str:
