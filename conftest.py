@@ -9,13 +9,16 @@ import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from utils.build.notebooks import KERNEL_SETTINGS
-from utils.build.source import exercise_of
 from utils.paths import has_home
 
 # In this order, so that no worker is left alone with a long file. Lectures train what the exercises then find cached.
 LONG_FILES = ("notebooks/0", "tests/test_bank.py", "tests/browser/", "notebooks/exercises/")
+
+# The same examples in every run: what fails once fails again.
+settings.register_profile("course", derandomize=True)
+settings.load_profile("course")
 
 _folder = None
 
@@ -62,6 +65,8 @@ def pytest_runtest_setup(item):
     """nbval starts a notebook's kernel here: under the build's settings, with a progress file of its own."""
     if item.path.suffix != ".ipynb":
         return (yield)
+    from utils.build.notebooks import KERNEL_SETTINGS  # imports torch, which reads the number of threads
+
     own = Path(os.environ["COURSE_CACHE"]).with_name("progress") / f"{item.path.parent.name}-{item.path.stem}.jsonl"
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**KERNEL_SETTINGS, "COURSE_PROGRESS": str(own)}.items():
@@ -72,6 +77,8 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """nbval runs the cell and compares what is tagged; a student notebook must also show untouched exercises."""
+    from utils.build.source import exercise_of
+
     seed_all(item.nodeid)
     result = yield
     if item.path.suffix == ".ipynb" and item.path.parent.name == "exercises" and exercise_of(item.cell):

@@ -29,8 +29,11 @@ TOO_OLD = ("2.7", "3.6", "3.8", "3.9", "3.10")
 PARTS = {"all notebooks": ["notebooks"], "all tests but those in a browser": ["tests", "--ignore=tests/browser"]}
 # Time limits of cells are for a quiet machine.
 SETTINGS = ("-q", "-p", "no:cacheprovider", "--nbval-cell-timeout=3600")
-FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_cache")
-WIDGETS = ("test_widgets", "test_pictures", "test_quiz_and_board", "test_gguf", "test_slides")
+FEW = tuple(
+    f"tests/{name}"
+    for name in ("widgets", "test_phrases.py", "test_attention.py", "test_exercises.py", "test_isolation.py")
+    + ("test_cache.py", "test_pictures.py", "test_quiz_and_board.py", "test_gguf.py", "test_slides.py")
+)
 LESSON = "notebooks/01_softmax_attention.ipynb"
 
 
@@ -138,12 +141,7 @@ def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
     installed = called([*pip, "-c", str(fixed), "-e", "." + GROUPS["test"]], root)
     rows = [row(f"the {what} packages can be installed", installed)]
     if installed.returncode == 0:
-        tests = [f"tests/{name}.py" for name in FEW + WIDGETS]
-        rows.append(
-            pytest_row(
-                f"{len(tests)} files of tests and lesson 01 with the {what} packages", own, [*tests, LESSON], root
-            )
-        )
+        rows.append(pytest_row(f"some tests and lesson 01 with the {what} packages", own, [*FEW, LESSON], root))
     shutil.rmtree(folder / what, ignore_errors=True)
     return rows
 

@@ -24,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -295,6 +296,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     finally:
         if dist.is_initialized():
+            # Torch 2.6 holds Python's lock while it waits for the threads of the group to end, and these need the lock to free
+            # the tensors of the last exchange: they get a moment to do so before.
+            time.sleep(0.2)
             dist.destroy_process_group()
     return 0
 
