@@ -24,8 +24,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
