@@ -230,6 +230,11 @@ def test_nothing_of_a_held_out_docstring_is_in_the_pretraining_text(library, par
     assert sum(map(len, texts.train)) > 1_000_000 and sum(map(len, texts.validation)) > 80_000
 
 
+def test_a_held_out_paragraph_is_removed_even_if_its_sentences_are_too_short_to_be_searched_for():
+    held_out, other = "Remove this. It must be empty.", "Remove this. It must be empty. Otherwise nothing happens here."
+    assert docstrings._without([f"{held_out}\n\n{other}"], docstrings._keys([held_out])) == (other,)
+
+
 def test_the_test_texts_of_every_task_are_unseen_in_pretraining(task):
     seen = {key(sentence) for text in pretraining_texts().train for sentence in sentences(text)}
     tested = {key(sentence) for example in task.test for sentence in sentences(example.text) if len(sentence) >= 30}
