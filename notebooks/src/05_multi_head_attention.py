@@ -9,10 +9,11 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 05 · Multi-head attention and the encoder block
 #
-# **Why is one attention head per layer not enough?**
+# **What do several attention heads add to one?**
 #
-# One softmax gives one weighted average. **Multi-head attention** gives several. **Residual connections** and **layer normalization** make deep
-# stacks trainable. With a feed-forward network they form the encoder block, which we train on the stories of lesson 02 at the end.
+# One head returns one weighted average per token. **Multi-head attention** returns several, with the same number of parameters. Where does that
+# matter, and how much in a trained encoder? **Residual connections** and **layer normalization** make deep stacks trainable. With a feed-forward
+# network they form the encoder block.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Plan: 15 minutes for the two marked positions, 40 for multi-head attention, 15 for residual connections and layer norm, 20 for the block, 20 for
@@ -26,7 +27,7 @@
 #
 # - show a task that two heads solve and one does not, and state the assumptions;
 # - build multi-head self- and cross-attention, equal to PyTorch's;
-# - explain residual connections, layer normalization and dropout by measurements;
+# - explain residual connections and layer normalization by measurements;
 # - build the encoder block, pre-norm and post-norm;
 # - measure whether heads differ, and what each is worth;
 # - compare an encoder with the memory network on the same data.
@@ -81,8 +82,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four cases
 #
-# Suppose the keys encode only the marker and the values only the letter. Then its weights on the markers, $p_1, p_2$, do not depend on the letters. Take
-# $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
+# Suppose the keys encode only the marker and the values only the letter. Then the head's weights $p_1, p_2$ on the two marked positions are
+# the same for all letters. Take $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 value = {"a": 1.0, "b": -1.0}
@@ -98,8 +99,8 @@ for first, second in ("aa", "bb", "ab", "ba"):
 # - The first letter requires a larger output for *ab* than for *ba*: $p_1>p_2$.
 # - The second letter requires the opposite: $p_2>p_1$.
 #
-# No $p_1,p_2$ satisfy both. Value vectors do not help: a readout sees one number, $w\cdot v$. The argument needs letters that may repeat and a
-# linear readout. Two heads attend to one marker each.
+# No $p_1,p_2$ satisfy both. With vectors as values the argument is the same: $w\cdot v_a$ and $w\cdot v_b$ take the place of $w$ and $-w$. The argument assumes
+# letters that may repeat and a linear readout. Two heads attend to one marker each.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody try other weights at the board, (1, 0) for example: then the second letter never reaches the output.
@@ -125,7 +126,7 @@ show(
     order_bars(
         pairs_correct.items(),
         two_positions.result[0]["chance"],
-        "One head fails if its weights cannot depend on the letters",
+        "One head fails with markers as keys and letters as values",
     ),
     alt="Accuracy of ten seeds on the ordered pair: low with one head, even if trained ten times as long, and 100 % with two, four and eight heads, "
     "and with one head whose keys and values see letter and marker; with two heads and a random query, 100 % in six seeds.",
@@ -133,14 +134,15 @@ show(
 print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All models have the same number of parameters. If keys and values both see letter and marker, as in any Transformer, the weights of
-# one head can tell the letters apart. So several heads are not necessary here. They offer a simpler solution: one marker per head.
+# All models have the same number of parameters. If keys and values both see letter and marker, as in any Transformer, one head suffices. Letters in
+# the keys make the weights depend on them. Markers in the values tell the readout where the weight went. Two heads offer a simpler solution: one
+# marker each.
 
 # %% [markdown]
 # Initialization matters: here the query started at zero; from a random one, some seeds with two heads fail.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# The row with letters in the keys is the honest footnote to every "one head cannot". Ask which assumption of the argument it breaks: the weights now depend on the letters.
+# The row "keys and values see both" is the honest footnote to every "one head cannot". Ask which assumptions of the argument it breaks.
 
 # %% tags=["checks"]
 assert results[1]["accuracy"].max() < 0.5 and results[2]["accuracy"].min() >= 0.99
@@ -374,8 +376,11 @@ show(
 print(f"parameters with 1, 2, 4, 8 or 16 heads: {costs[0]['parameters']:,}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For every $h$ the layer has $4d(d+1)$ parameters and needs $4nd^2+2n^2d$ multiplications. But it stores $h\,n^2$ attention weights; a **fused**
-# kernel (in `scaled_dot_product_attention`) never stores them all.
+# For every $h$ self-attention has $4d(d+1)$ parameters and needs $4nd^2+2n^2d$ multiplications. But it stores $h\,n^2$
+# attention weights; a **fused** kernel (in `scaled_dot_product_attention`) never stores them all. In the figure (four sequences, $n=d=256$) the
+# products take longer too, probably because many thin matrices are multiplied less efficiently.
+#
+# For brevity the solution of 5.4 projects twice and discards half; the library, measured here, projects once.
 
 # %% tags=["checks"]
 assert {row["parameters"] for row in costs} == {4 * 256 * 257}
@@ -414,13 +419,14 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# The error of 1 is that of a model that outputs zeros. Sixteen plain layers learn nothing at all in the time in which one layer is done.
+# Sixteen plain layers learn nothing in the time in which one layer is done.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The gradient at the first layer
 #
 # The Jacobian of a residual layer is $I+J_f$ instead of $J_f$, so the product over all layers contains the term $I$: a path on which the gradient
-# passes unchanged. The gradient norm at the input of untrained stacks, relative to the output:
+# passes unchanged. The gradient norm at the input of untrained stacks of attention (Xavier initialization) and feed-forward networks (PyTorch's
+# default), relative to the output:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 by_depth = depth.gradient_by_depth()
@@ -429,14 +435,14 @@ show(
     pictures.gradient_depth(
         list(depth.DEPTHS),
         {stack: gradients[stack] for stack in ("plain", "residual")},
-        "Plain: the gradient vanishes. Residual: it explodes",
+        "At this initialization plain gradients vanish and residual ones explode",
         ylabel="gradient norm (output = 1)",
     ),
     alt="Gradient norm against depth up to 32 layers: it falls by many orders of magnitude in plain stacks and grows in residual ones.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The gradient has a path, but nothing controls its size: it grows with every layer.
+# The gradient has a path, but nothing controls its size.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A vanishing gradient is not the whole story: He et al. had batch normalization in their plain networks, and deep ones still trained worse.
@@ -447,22 +453,22 @@ assert gradients["plain"][-1].max() < 1e-6 and gradients["residual"][-1].min() >
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Layer normalization
-
-# %% slideshow={"slide_type": "-"}
-quiz("5.f")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The formula
 #
 # **Layer normalization** ([Ba et al., 2016](../docs/references.md#ba2016)) acts on each token $x$ separately, over its $d$ features:
 #
 # $$\mu=\frac1d\sum_ix_i,\qquad\sigma^2=\frac1d\sum_i(x_i-\mu)^2,\qquad
 # y_i=\frac{x_i-\mu}{\sqrt{\sigma^2+\varepsilon}}\,\gamma_i+\beta_i$$
 #
-# Scale $\gamma$ and bias $\beta$ are learned, one value per feature. By hand, with $\gamma=1$ and $\beta=0$: $x=(1,2,3,6)$ has $\mu=3$,
+# Scale $\gamma$ and bias $\beta$ are learned, one value per feature. Statistics over the batch would depend on the other sentences and padding.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("5.f")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# By hand, with $\gamma=1$ and $\beta=0$: $x=(1,2,3,6)$ has $\mu=3$,
 # $\sigma^2=(4+1+0+9)/4=3.5$ and $y=(-1.07,-0.53,0,1.60)$.
 #
-# **Exercise 5.5.** Write both methods: `self.weight` is $\gamma$, `self.bias` is $\beta$, `eps` is $\varepsilon$. Note that $\sigma^2$ divides by
+# **Exercise 5.5.** Write both methods: `self.weight` is $\gamma$, `self.bias` is $\beta$, `eps` is $\varepsilon$. The variance divides by
 # $d$, not by $d-1$.
 
 
@@ -505,15 +511,13 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Rows one and two of the output agree: multiplying a token by ten changes nothing. Ask what happens to the third token, and why eps is there.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three common slips: unit mean (it is zero), division by the variance, normalization over the positions. Quiz 5.f has all three.
+# Multiplying a token by ten changes nothing. Ask what happens to the third token, and why eps is there.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · The encoder block
 #
-# Two **sublayers** $f$, self-attention and the feed-forward network of lesson 04, each with a residual connection and a layer norm:
+# Self-attention mixes tokens and, at fixed weights, is linear in the values. The feed-forward network of lesson 04 transforms each token alone,
+# nonlinearly. Each of these **sublayers** $f$ has a residual connection and a layer norm:
 #
 # $$\text{pre-norm: }x+f(\operatorname{norm}(x)),\qquad\text{post-norm: }\operatorname{norm}(x+f(x))$$
 #
@@ -601,9 +605,9 @@ for norm_first in (True, False):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dropout
 #
-# **Dropout** ([Srivastava et al., 2014](../docs/references.md#srivastava2014)), in PyTorch's form, sets each entry to zero with probability $p$ in
-# training and divides the others by $1-p$. The Transformer applies it to the embeddings and to the output of each sublayer, before the addition. In evaluation
-# mode it does nothing.
+# **Dropout** ([Srivastava et al., 2014](../docs/references.md#srivastava2014)) reduces overfitting: no unit can rely on particular others. PyTorch's
+# form sets each entry to zero with probability $p$ in training and divides the others by $1-p$. The Transformer applies it to the embeddings and to
+# the output of each sublayer, before the addition. In evaluation mode it does nothing.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 dropout = nn.Dropout(0.25)
@@ -621,7 +625,8 @@ for mode in (layer.train, layer.eval):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A stack
 #
-# A pre-norm encoder ends with one more norm, since no layer normalizes the last sum.
+# A pre-norm encoder ends with one more norm, since no layer normalizes the last sum. With hidden width $4d$ the feed-forward networks hold two
+# thirds of its parameters.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 for norm_first in (True, False):
@@ -660,16 +665,17 @@ for num_layers, result in by_layers.items():
     print(f"{num_layers} layer(s), three seeds: {accuracies}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In 240 steps two layers solve the task, one does not. (Two links settle $2/7$ of the targets; of the others one guess in five is right: $2/7+1/7=43$ %.)
+# In 240 steps two layers solve the task, one does not. (Two links settle $2/7$ of the targets; of the others one guess in five is right: $2/7+1/7=43$ %.
+# Another head can find the letter that leads here: at most $4/7=57$ %.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# This is the two-hop problem of lesson 02 in its purest form. Ask how many layers four steps need. (Two: after layer 1 every token holds two
+# This is the two-hop problem of lesson 02. Ask how many layers four steps need. (Two: after layer 1 every token holds two
 # steps, so layer 2 can jump by two.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Where the norm belongs
+# ### No norm, post-norm or pre-norm?
 #
-# The same task with five layers, without layer norm, with post-norm and with pre-norm: 200 steps at the same learning rate.
+# The same task with five layers: 200 steps at learning rate 0.007.
 
 # %%
 norms = {
@@ -707,10 +713,10 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without a norm the loss starts far above chance ($\log7\approx1.9$). Post-norm fails too at this learning rate, although its gradient at the *input* looks fine:
-# [Xiong et al. (2020)](../docs/references.md#xiong2020) found large gradients of the *parameters* near the output. Hence **warm-up**, lesson 06.
+# [Xiong et al. (2020)](../docs/references.md#xiong2020) found large gradients of the *parameters* near the output. One remedy is **warm-up**, lesson 06.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One learning rate for all three, so this is no verdict against post-norm: the original Transformer was post-norm and trained well, with warm-up.
+# This is no verdict against post-norm: the original Transformer was post-norm and trained well, with warm-up.
 
 # %% tags=["checks"]
 assert by_layers[1]["accuracy"].max() < 0.6 and by_layers[2]["accuracy"].min() > 0.99
@@ -820,10 +826,10 @@ show(
     pictures.divergence(
         trained["eval_steps"],
         by_layer("divergence"),
-        "Heads differ at initialization; those of layer 1 diverge further",
+        "Heads differ at initialization, and more after training",
         ylabel="divergence in nats (at most 0.69)",
     ),
-    alt="Mean divergence between the heads of a layer through training, three seeds: both layers start above 0, layer 1 rises.",
+    alt="Mean divergence between the heads of a layer through training, three seeds: both layers start above 0 and end higher.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -875,7 +881,7 @@ for layer in range(2):
 print("without any head               ", percent(ablation["without_heads"]))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Without any head every word is predicted from itself alone, so the last line is close to the baseline of the most frequent form.
+# Without any head every word is predicted from itself alone: close to the most frequent form.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How many heads?
@@ -902,7 +908,8 @@ two_layers.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All layers and heads
 #
-# Point at a word to follow it through all heads.
+# Weights show where a head attends, not whether the prediction needs it ([Jain and Wallace, 2019](../docs/references.md#jain2019)). Ablation tests
+# that. Point at a word to follow it through all heads.
 
 # %% [markdown]
 # Type a sentence with words of lesson 03.
@@ -965,7 +972,8 @@ for table in (one_layer, two_layers):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Back to the stories
 #
-# The memory network of lesson 02 has *one* query, the question. An encoder has one per sentence. Is that better?
+# The memory network of lesson 02 has *one* query, the question. An encoder has one per sentence. Does the larger, more general
+# encoder also do better with little data? The comparison isolates no single cause.
 #
 # Each sentence is one token: its embedding plus a temporal embedding, as in lesson 02. The question is one more token, whose output predicts the
 # answer. The encoder has three layers and width 64; in the **shared** variant all layers share their parameters, as in the Universal Transformer
@@ -1017,20 +1025,19 @@ stories.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **With little data.** With 1,000 questions the encoder memorizes tasks 2 and 16: no error in training, more than half of the new questions
-# wrong. The memory network generalizes, with less than a tenth of the parameters of the encoder with separate layers. Why? Perhaps because only
-# the question attends; size, optimizer and recipe differ too, and this was not tested.
+# **With 1,000 questions** the encoder memorizes tasks 2 and 16: no error in training, more than half of the new questions
+# wrong. The memory network generalizes, with less than a tenth of the parameters of the encoder with separate layers. Possible
+# reasons, none tested: only the question attends; size, optimizer and schedule differ.
 #
-# **With more data.** On task 2 the encoder is level with the memory network at 10,000 questions. It never wins clearly.
+# **With 10,000** the encoder is level with the memory network on task 2. It never wins clearly.
 #
-# **Task 16.** Here the encoder does not find the rule in these steps. With 10,000 questions its training error is high as well, and the
-# memory network fails in some seeds too.
+# **Task 16.** The encoder does not find the rule in these steps; with 10,000 questions its training error is high as well. The memory network fails
+# in some seeds, so its median jumps.
 #
-# Shared layers mostly change little here; Dehghani et al. (table 1) found clear gains on bAbI, in another setting. (The encoders solve task 1 with 1,000 questions;
-# larger sets were not run with them.)
+# Shared layers mostly change little here; Dehghani et al. (table 1) found clear gains on bAbI, in another setting.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution.
+# Inductive bias is one explanation. Ask how to test it.
 
 # %% tags=["checks"]
 cells = {(row["task"], row["model"], row["questions"]): row for row in stories.result}
@@ -1098,10 +1105,10 @@ show(
     pictures.divergence(
         trained["eval_steps"],
         by_layer("cka"),
-        "The outputs of two heads are never the same",
+        "The mean similarity of two head outputs stays far below 1",
         ylabel="similarity (CKA, 1 = the same)",
     ),
-    alt="CKA between the outputs of the heads of a layer through training, three seeds: always well below 1.",
+    alt="Mean CKA between the outputs of the heads of a layer through training, three seeds: always well below 1.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1143,7 +1150,7 @@ by_setting = {
 }
 assert min(by_setting["post", 0.001, 0]) > max(by_setting["pre", 0.001, 0])
 assert min(by_setting["post", 0.01, 0]) > 4 and max(by_setting["post", 0.01, 200]) < 0.6
-assert trained["cka"].mean(-1).max() < 0.9
+assert trained["cka"].mean(-1).max() < 0.7
 assert sum(surfaces["plain"]["local_minima"]) > sum(surfaces["residual"]["local_minima"])
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1151,14 +1158,13 @@ assert sum(surfaces["plain"]["local_minima"]) > sum(surfaces["residual"]["local_
 #
 # - Multi-head attention: input projection, split into heads, attention per head, concatenation, output projection. In cross-attention keys and
 #   values come from another sequence.
-# - More heads change neither parameters nor the number of multiplications, but store more attention weights.
-# - Residual connections give the gradient an identity path; layer normalization gives each sublayer's input (pre-norm) or the sum after it (post-norm) a
-#   fixed scale.
-# - The encoder block: self-attention and a feed-forward network, each with a residual connection and a norm (pre-norm or post-norm).
-# - One head can be enough: with letter and marker in keys and values it solves our task. With several, each can attend for one purpose. Nothing in the loss asks
+# - More heads change neither parameters nor the number of multiplications, but mean more attention weights. A fused kernel never stores them all.
+# - The encoder block: self-attention and a feed-forward network, each with a residual connection (an identity path for the gradient) and a layer norm
+#   (a fixed scale, before the sublayer or after the addition).
+# - One head solves our task if keys and values see letter and marker. With several, each can attend for one purpose. Nothing in the loss asks
 #   heads to differ; different initializations let them.
-# - On stories the memory network generalizes from little data. The encoder needs several times as much on task 2. On task 16 it fails, and with
-#   more questions so do some seeds of the memory network.
+# - On stories the encoder needs several times as much data as the memory network on task 2. It fails on task 16, where with more questions some
+#   memory networks fail too.
 #
 # **Open question.** How does a second stack generate a translation of the encoded sentence? [Lesson 06](06_transformer.ipynb).
 
@@ -1174,6 +1180,7 @@ board()
 # - [Ba et al. (2016)](../docs/references.md#ba2016): layer normalization.
 # - [Dehghani et al. (2019)](../docs/references.md#dehghani2019): Universal Transformers, on bAbI.
 # - [He et al. (2016)](../docs/references.md#he2016): residual networks.
+# - [Jain and Wallace (2019)](../docs/references.md#jain2019): attention is not explanation.
 # - [Kornblith et al. (2019)](../docs/references.md#kornblith2019): CKA.
 # - [Li et al. (2018)](../docs/references.md#li2018): loss surfaces.
 # - [Lin (1991)](../docs/references.md#lin1991): Jensen-Shannon divergence.

@@ -99,7 +99,7 @@ def torch_wanted(which: str) -> str:
     return {LOCKED: locked_torch(), FLOOR: str(floor).replace(">=", "=="), NEWEST: "torch"}[which]
 
 
-def python_rows(what: str, version: str, which: str, folder: Path) -> list[dict]:
+def python_rows(what: str, version: str, which: str, parts: dict[str, list[str]], folder: Path) -> list[dict]:
     if (python := interpreter(version)) is None:
         return [{"what": what, "ok": True, "said": "not on this machine: not tried"}]
     root, own, pip = environment(python, folder / what)
@@ -113,7 +113,7 @@ def python_rows(what: str, version: str, which: str, folder: Path) -> list[dict]
             return [row(f"{what} can be installed", installed)]
     ask = "import platform, torch; print(platform.python_version(), torch.__version__)"
     exact = dict(zip(("python", "torch"), called([own, "-c", ask]).stdout.split()[-2:], strict=True))
-    rows = [pytest_row(f"{what}, {part}", own, tests, root) | exact for part, tests in PARTS.items()]
+    rows = [pytest_row(f"{what}, {part}", own, tests, root) | exact for part, tests in parts.items()]
     shutil.rmtree(folder / what, ignore_errors=True)
     return rows
 
@@ -147,14 +147,17 @@ def package_rows(what: str, pins: list[str], folder: Path) -> list[dict]:
 
 
 def run(only: Sequence[str] = ()) -> list[dict]:
-    """only: words of what is tried, such as `floor` or `3.13`."""
+    """only: words of what is tried, such as `floor`, `3.13` or `notebooks`."""
 
     def wanted(what: str) -> bool:
         return not only or any(words in what for words in only)
 
     with tempfile.TemporaryDirectory(prefix="course-audit-") as name, ThreadPoolExecutor(os.cpu_count()) as pool:
-        environments = [(f"Python {version} with the {which} torch", version, which) for version, which in ENVIRONMENTS]
-        jobs = [pool.submit(python_rows, *found, Path(name)) for found in environments if wanted(found[0])]
+        jobs = []
+        for version, which in ENVIRONMENTS:
+            what = f"Python {version} with the {which} torch"
+            if parts := {part: tests for part, tests in PARTS.items() if wanted(f"{what}, {part}")}:
+                jobs.append(pool.submit(python_rows, what, version, which, parts, Path(name)))
         packages = (("oldest", oldest()), ("newest", [locked_torch()]))
         jobs += [pool.submit(package_rows, *found, Path(name)) for found in packages if wanted(f"{found[0]} packages")]
         return too_old_rows() + [row for job in jobs for row in job.result()]

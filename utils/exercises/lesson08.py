@@ -741,10 +741,10 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.c",
-        question="An encoder was fine-tuned to classify texts. Put its old output layer back and let it predict masked tokens. What do you expect?",
+        question="An encoder was fine-tuned to classify texts. Put its masked-LM head back and let it predict masked tokens. What do you expect?",
         options=[
             (
-                "The same loss as before, since the output layer has not changed.",
+                "The same loss as before, since this head has not changed.",
                 "The layers below it have: its inputs are no longer those it was trained on.",
             ),
             (

@@ -51,7 +51,7 @@ LESSONS = (
         "05",
         "05_multi_head_attention",
         "Multi-head attention and the encoder block",
-        "Why is one attention head per layer not enough?",
+        "What do several attention heads add to one?",
         "split_heads, merge_heads, MultiHeadAttention, LayerNorm, EncoderLayer",
         120,
     ),

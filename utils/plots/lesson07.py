@@ -188,7 +188,7 @@ WINDOW = 25  # steps
 def pretraining_curves(losses, title):
     """Training losses {name: (steps,)} minus those of the unigram models, averaged over WINDOW steps.
 
-    The first windows, far above the others, are left out.
+    The first two windows, far above the others, are left out, and the axis says so.
     """
     curves = {name: as_array(values)[: len(values) // WINDOW * WINDOW] for name, values in losses.items()}
     curves = {name: values.reshape(-1, WINDOW).mean(1)[2:] for name, values in curves.items()}
@@ -197,7 +197,10 @@ def pretraining_curves(losses, title):
         steps = WINDOW * np.arange(3, len(values) + 3)
         axes.plot(steps, values, color=shade, marker=marker, linestyle=line, label=name, markevery=2)
     axes.axhline(0, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="unigram model")
-    axes.set(xlabel="training step", ylabel=f"training loss minus unigram loss,\nnats, mean of {WINDOW} steps")
+    axes.set(
+        xlabel=f"training step (first {2 * WINDOW} left out)",
+        ylabel=f"training loss minus unigram loss,\nnats, mean of {WINDOW} steps",
+    )
     name_lines(axes)
     return figure
 
@@ -206,10 +209,10 @@ def pretraining_curves(losses, title):
 
 
 def exact_against_pairs(rows, title):
-    """Exact match against the number of training pairs: a line through the medians of each initialization, a dot per seed.
+    """Exact match against the number of training pairs: for each initialization the median of the seeds, and a band of their range.
 
-    rows: with pairs, model, exact and covered in %, one for each seed. An initialization with one size has dots only. The
-    dashed line is the fraction of test sentences whose every English word occurs in the training pairs.
+    rows: with pairs, model, exact and covered in %, one for each seed. The dashed line is the fraction of test sentences whose
+    every English word occurs in the training pairs.
     """
     figure, axes = chart(title, 10.5, 5.4)
     models = list(dict.fromkeys(row["model"] for row in rows))
@@ -218,14 +221,13 @@ def exact_against_pairs(rows, title):
         sizes, exact = [size for size, _ in own], np.array([values for _, values in own])
         axes.plot(sizes, np.median(exact, 1), color=shade, marker=marker, linestyle=line, label=model, zorder=3)
         axes.fill_between(sizes, exact.min(1), exact.max(1), color=shade, alpha=0.2, linewidth=0)
-        if len(own) == 1:
-            axes.vlines(sizes, exact.min(1), exact.max(1), color=shade, linewidth=5, alpha=0.45, zorder=2)
     sizes = sorted({row["pairs"] for row in rows})
     covered = [np.median([row["covered"] for row in rows if row["pairs"] == size]) for size in sizes]
     name = "test sentences\nwithout an unseen word"
     axes.plot(sizes, covered, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=name)
-    axes.set(xscale="log", xlabel="training pairs (band: all seeds)", ylabel="exact match in %", ylim=(-2, 102))
+    axes.set(xscale="log", xlabel="training pairs", ylabel="exact match in %", ylim=(-2, 102))
     plain_ticks(axes.xaxis, sizes)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     name_lines(axes)
+    axes.get_legend().set_title(f"median and range of {len(rows[0]['exact'])} seeds")
     return figure
