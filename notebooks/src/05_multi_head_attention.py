@@ -82,8 +82,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four cases
 #
-# Suppose the keys encode only the marker and the values only the letter. Then the head's weights $p_1, p_2$ on the two marked positions are
-# the same for all letters. Take $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
+# Suppose the keys encode only the marker and the values only the letter. Then the weights on the two markers, $p_1, p_2$, are the same for all letters.
+# Take $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 value = {"a": 1.0, "b": -1.0}
@@ -99,8 +99,8 @@ for first, second in ("aa", "bb", "ab", "ba"):
 # - The first letter requires a larger output for *ab* than for *ba*: $p_1>p_2$.
 # - The second letter requires the opposite: $p_2>p_1$.
 #
-# No $p_1,p_2$ satisfy both. With vectors as values the argument is the same: $w\cdot v_a$ and $w\cdot v_b$ take the place of $w$ and $-w$. The argument assumes
-# letters that may repeat and a linear readout. Two heads attend to one marker each.
+# No $p_1,p_2$ satisfy both. Value vectors do not help: a readout sees one number, $w\cdot v$. The argument needs letters that may repeat and a
+# linear readout. Two heads attend to one marker each.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody try other weights at the board, (1, 0) for example: then the second letter never reaches the output.
@@ -512,6 +512,9 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Multiplying a token by ten changes nothing. Ask what happens to the third token, and why eps is there.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three common slips: unit mean (it is zero), division by the variance, normalization over the positions. Quiz 5.f has all three.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · The encoder block
