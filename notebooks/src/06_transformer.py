@@ -714,10 +714,8 @@ assert {(row["warmup"], row["steps"]) for row in warmup.result} == {(0, 400), (1
 assert sizes == {"dim": 96, "num_heads": 4, "hidden_dim": 256, "num_layers": 2}
 assert (len(french), num_steps, warmup_steps) == (283, 1600, 80)
 assert training.LEARNING_RATE == 0.0025 and result["settings"]["dropout"] == 0
-plain, smoothed = (
-    next(row for row in recipes.result if row["name"] == name)
-    for name in ("as in the lesson", "label smoothing 0.1")
-)
+by_recipe = {row["name"]: row for row in recipes.result}
+plain, smoothed = by_recipe["as in the lesson"], by_recipe["label smoothing 0.1"]
 for row in recipes.result:
     difference = row["words"]["accuracy"] - row["words"]["confidence"]
     assert difference > 5 if row is smoothed else abs(difference) < 1
@@ -1476,6 +1474,8 @@ assert rotary["longer"]["exact"]["median"] > 2 * sinusoidal["longer"]["exact"]["
 assert dot["least"] > max(
     row["longer"]["exact"]["most"] for name, row in attending.items() if name != "dot attention"
 )
+
+# %% tags=["checks"]
 assert moved[0] > 0.99 and farthest >= 9 and moved[9] < moved[0] - 0.03
 lengths = [
     sum(len(row.beam) for row in decoded["longer", alpha]) / len(decoded["longer", alpha])
