@@ -82,8 +82,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four cases
 #
-# Suppose the keys encode only the marker and the values only the letter. Then the weights on the two markers, $p_1, p_2$, are the same for all letters.
-# Take $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
+# Suppose keys encode only the marker and values only the letter. Then the weights on the markers, $p_1, p_2$, do not depend on the letters. Take
+# $v_a=1$, $v_b=-1$ and $p=(0.6,0.4)$:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 value = {"a": 1.0, "b": -1.0}
@@ -134,9 +134,8 @@ show(
 print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All models have the same number of parameters. If keys and values both see letter and marker, as in any Transformer, one head suffices. Letters in
-# the keys make the weights depend on them. Markers in the values tell the readout where the weight went. Two heads offer a simpler solution: one
-# marker each.
+# All models have equally many parameters. If keys and values both see letter and marker, as in any Transformer, one head suffices: letters in the keys
+# change the weights, and markers in the values tell the readout where they went.
 
 # %% [markdown]
 # Initialization matters: here the query started at zero; from a random one, some seeds with two heads fail.
