@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.benchmarks import __main__ as bench
+from tests.benchmarks import suite
 from tests.benchmarks.benchmark import Benchmark, Shown
 from utils.build.results import RESULTS, read_entry, store, stored
 
@@ -76,6 +77,11 @@ def test_a_run_that_ended_goes_on_with_what_was_not_measured_since(tmp_path, reg
     assert stored("regression", tmp_path).result == "old"
     bench.main(["regression", "--before", (today + datetime.timedelta(days=1)).isoformat()], tmp_path)
     assert stored("regression", tmp_path).result == 20
+
+
+def test_the_tests_of_make_test_are_grouped_by_their_modules():
+    modules = ("tests.test_attention", "tests.browser.test_site", "notebooks.00.ipynb")
+    assert [suite.group_of(name) for name in modules] == [suite.LIBRARY, suite.BROWSER, suite.NOTEBOOKS]
 
 
 def test_the_quick_run_leaves_stored_results_alone_and_prints_both(tmp_path, monkeypatch, capsys, regression):

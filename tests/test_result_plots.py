@@ -41,7 +41,7 @@ FIGURES = {
     "transformer_speed": ("cache", 1, "speed"),
     "translation": ("rows", 0, "quarters", 1, "exact_of_seeds", 2),
     "translation_speed": ("lengths", 2, "decoding", "Transformer"),
-    "two_places": (6, "pairs", 3),
+    "two_positions": (6, "pairs", 3),
     "warmup": (4, "losses", 1),
 }
 
@@ -121,10 +121,10 @@ def test_every_target_of_a_ratio_is_drawn(name):
 
 
 def test_a_row_without_raw_figures_is_not_drawn_over():
-    entry = copy.deepcopy(stored_entry("two_places"))
+    entry = copy.deepcopy(stored_entry("two_positions"))
     del entry["rows"][-1]
     with pytest.raises(ValueError, match="zip"):
-        plot("two_places", entry)
+        plot("two_positions", entry)
 
 
 @pytest.mark.parametrize("name", ["scaling", "several_tasks", "transformer_speed"])

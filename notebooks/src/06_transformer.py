@@ -280,7 +280,7 @@ quiz("6.c")
 #
 # | argument | shape | used in |
 # |---|---|---|
-# | `mask` | (m, m) | self-attention, for example causal |
+# | `mask` | (m, m) or (b, m, m) | self-attention, for example causal |
 # | `memory_mask` | (b, 1, n) | cross-attention, False at source padding |
 #
 # - `norm1`, `norm2`, `norm3` belong to the three sublayers in this order. The memory is not normalized again. `self.feed_forward(x)` returns one tensor.
@@ -300,7 +300,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x, memory, mask=None, memory_mask=None):
         """x (b, m, dim), memory (b, n, dim) to x, weights (b, num_heads, m, m), (b, num_heads, m, n).
 
-        mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
+        mask (m, m) or (b, m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
         """
         ### BEGIN SOLUTION
         context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)
@@ -686,8 +686,8 @@ print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train it
 #
-# A longer training in `utils` differs from this loop: batches by tokens, a cosine after the warm-up
-# ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)), no smoothing or tying.
+# A longer training in `utils` differs from this loop: a larger model, batches by tokens, a cosine after the warm-up
+# ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)), another learning rate, weight decay, no smoothing or tying.
 
 # %% slideshow={"slide_type": "-"}
 result = training.train_transformer(**training.LESSON)
@@ -697,7 +697,9 @@ print(f"{num_steps:,} steps of up to {training.BATCH_TOKENS} target tokens")
 warmup_steps = round(training.WARMUP_RATIO * num_steps)
 print(f"peak learning rate {training.LEARNING_RATE} after {warmup_steps} warm-up steps", end="; ")
 print(f"weight decay {training.WEIGHT_DECAY}")
-print(f"held-out sentences: exact match {100 * result['exact']:.1f} %, BLEU {result['bleu']:.1f}")
+print(
+    f"500 held-out sentences: exact match {100 * result['exact']:.1f} %, BLEU {result['bleu']:.1f}"
+)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute: discuss the recipe table meanwhile.
@@ -992,7 +994,7 @@ for name, subset in subsets.items():
         print(f", {mean:.2f} tokens ({target_mean:.2f})")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Here $\alpha=1$ lengthens translations of the longer sentences, but not more of them are correct.
+# In this run $\alpha=1$ lengthens translations of the longer sentences, but not more of them are correct.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does a beam help?
@@ -1014,8 +1016,8 @@ for name in subsets:
     print(f"    {len(wrong)} wrong: {missed} search errors, {len(wrong) - missed} model errors")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Here the beam changes nothing at trained lengths. On longer sentences it finds more probable translations, hardly any correct: all errors are model
-# errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
+# In this run the beam changes nothing at trained lengths. On longer sentences it finds more probable translations, hardly more correct ones: all errors
+# are model errors. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
 
 # %% [markdown]
 # ### The tree of a beam
@@ -1185,7 +1187,7 @@ show(
 # %% [markdown]
 # ### Other seeds
 #
-# Three more models, trained longer:
+# Three models, seeds 0 to 2, trained longer:
 
 # %% tags=["hide-input"]
 comparison = stored("translation")
@@ -1239,7 +1241,7 @@ def ablation_mask(mask, queries, keys):
 ablation_mask = exercise("6.12").use(ablation_mask)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Your mask in all layers and heads of your decoder, on 300 new sentences. The position that predicts the adjective may not attend to the one that
+# Your mask in all layers and heads of your decoder, on 300 held-out sentences. The position that predicts the adjective may not attend to the one that
 # predicted its noun; then, instead, not to the next one, whose input is the noun:
 
 # %%
@@ -1296,7 +1298,7 @@ print(f"baseline: the more frequent gender, correct number    {100 * baseline:5.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the position that *predicted* the noun, the model is near the baseline that guesses the gender, and most new errors have only the gender wrong; the
-# other ablations cost nothing here. So in this model the gender comes from that position, probably because cross-attention retrieved the noun there.
+# other ablations cost almost nothing here. So in this model the gender comes from that position, probably because cross-attention retrieved the noun there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Weights suggested the answer, the ablation tested it. The two can disagree: [Jain and Wallace (2019)](../docs/references.md#jain2019).
@@ -1330,7 +1332,7 @@ for mask, name in zip(masks.values(), ("none", "noun_output", "noun_input"), str
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Recurrence or attention?
 #
-# All models of lessons 03 and 06 with the same 20,000 pairs and eight epochs, three seeds. Batch size and optimizer
+# The LSTMs of lesson 03 and the Transformers of this one with the same 20,000 pairs and eight epochs, three seeds. Batch size and optimizer
 # settings follow each recipe. In the last row rotary positions (lesson 04) replace the sinusoids, in self-attention.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
@@ -1369,7 +1371,7 @@ show(
     pictures.exact_match_splits(
         [(name, splits(row)) for name, row in models.items()],
         ["shortest quarter", "longest quarter", "longer than in training"],
-        "Past the trained length, Transformers lose more exact matches than RNNs with attention",
+        "Past the trained length, RNNs with attention keep more exact matches (medians)",
     ),
     alt="Exact match of every model on the shortest and longest quarter and on sentences longer than in training.",
 )
@@ -1377,7 +1379,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Every model with attention translates at least 98 % of the test sentences exactly (medians): on this corpus the Transformer is hardly better.
 # *Longer*: sentences longer than any in training. There dot attention is best. Of the models with attention, the Transformer with sinusoids has
-# the fewest exact matches, but its BLEU is within the ranges of additive and multiplicative attention. Rotary positions double the exact matches, but have the lowest BLEU.
+# the fewest exact matches, but its BLEU is within the ranges of additive and multiplicative attention. Rotary positions double the exact matches, but have the lowest BLEU of these.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why do sinusoids fail there?
@@ -1443,7 +1445,7 @@ for name, chain in chains.items():
 # Parallel hardware shortens a few large steps, not a thousand small ones in a row. The paper reports a fraction of the training cost of the best recurrent
 # systems, and a higher BLEU (table 2). Larger models became affordable, and Transformers kept improving with size and context, where the LSTMs of one study leveled
 # off ([Kaplan et al., 2020](../docs/references.md#kaplan2020); lesson 09). **Where recurrence was better here**: tokens per second on one core, and, with attention,
-# exact match on longer sentences; in BLEU only dot attention is clearly ahead.
+# exact match on longer sentences (medians); in BLEU only dot attention clearly beats sinusoids, all three beat rotary positions.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # At this size an RNN with attention is a reasonable choice. Say so.
@@ -1497,7 +1499,7 @@ assert chains["recurrent"] > 1000
 # - In this short training at this learning rate, deep post-norm fails without warm-up, at six layers even with it; pre-norm never fails.
 # - Attention weights suggest what a model uses; ablation tests it.
 # - With equal data and epochs, RNNs with attention and Transformers translate this corpus about equally well. These RNNs are faster on one core, and exact on
-#   more of the longer sentences (medians); in BLEU only dot attention is clearly ahead. Transformers have no long chain of dependent steps: parallel hardware can exploit
+#   more of the longer sentences (medians). Transformers have no long chain of dependent steps: parallel hardware can exploit
 #   that (not measured).
 #
 # **Open question.** Translation needs labeled pairs. What can a model learn from text without labels? [Lesson 07](07_tokenize_and_pretrain.ipynb).
@@ -1513,6 +1515,7 @@ board()
 #
 # - [Kaplan et al. (2020)](../docs/references.md#kaplan2020): scaling.
 # - [Kingma and Ba (2015)](../docs/references.md#kingma2015): Adam. [Loshchilov and Hutter (2019)](../docs/references.md#loshchilov2019): weight decay.
+# - [Loshchilov and Hutter (2017)](../docs/references.md#loshchilov2017): the cosine schedule.
 # - [Koehn and Knowles (2017)](../docs/references.md#koehn2017), [Wu et al. (2016)](../docs/references.md#wu2016): beam search.
 # - [Liu et al. (2020)](../docs/references.md#liu2020), [Xiong et al. (2020)](../docs/references.md#xiong2020): warm-up.
 # - [Och and Ney (2003)](../docs/references.md#och2003): AER. [Papineni et al. (2002)](../docs/references.md#papineni2002): BLEU.

@@ -11,8 +11,8 @@
 #
 # **How few labels does a pretrained model need?**
 #
-# Lesson 07 pretrained an encoder on unlabeled text. **Transfer learning** reuses it where labels are few. Then published weights go into the encoder that you
-# built.
+# Lesson 07 pretrained an encoder on unlabeled text. **Transfer learning** reuses it where labels are few. Then published weights go into an encoder of the
+# layers that you built.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Plan: 10 minutes for the promise, 40 for the ways to fine-tune, 25 for what it changes, 10 for several tasks, 25 for the published model.
@@ -26,7 +26,7 @@
 # - fine-tune a pretrained encoder by linear probe, LoRA and full fine-tuning, and compare it with baselines;
 # - measure how far parameters move, loss barriers and catastrophic forgetting;
 # - split by group, so that the test set holds what will be new in use;
-# - load a published checkpoint into your encoder, and probe its embeddings and heads.
+# - load a published checkpoint into the course's encoder, and probe its embeddings and heads.
 #
 # **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
 
@@ -62,7 +62,7 @@ lesson("08")
 # ## 1 · The promise
 #
 # A docstring comes from one of 14 families of Python modules, such as files, web or numbers. Which one? Two copies of one encoder learn this task: one from
-# random parameters (*from scratch*), the other **pretrained** on unlabeled docstrings, with all parameters trained further (*full fine-tuning*).
+# random parameters (*from scratch*), the other **pretrained** on unlabeled docstrings and manual pages, with all parameters trained further (*full fine-tuning*).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 few = stored("few_labels")
@@ -77,7 +77,7 @@ show(
         marks={"majority class": few.result["majority"]},
         only=("from scratch", "full fine-tuning"),
     ),
-    alt="Accuracy on new modules against labels per class: full fine-tuning is above training from scratch everywhere, most of all at 4 and 16 labels.",
+    alt="Accuracy on new modules against labels per class: the mean of full fine-tuning is above that of training from scratch everywhere, most of all at 4 and 16 labels.",
 )
 print(few.label)
 
@@ -156,7 +156,7 @@ assert split_accuracy["at random"] > split_accuracy["by module"] + 0.1
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # BERT classifies from the hidden state of [CLS], GPT ([Radford et al., 2018](../docs/references.md#radford2018)) from that of the last non-padding token, which alone has
-# attended to all others; we average, as MiniLM does.
+# attended to all others; we average, as all-MiniLM-L6-v2 does (section 5).
 #
 # **Exercise 8.1.** Write `forward`.
 #
@@ -215,7 +215,7 @@ def fine_tune(model, texts, learning_rate, num_steps=90):
     schedule = linear_warmup_cosine(num_steps, 0.1)  # multiplies the learning rate
     generator, batches, losses = torch.Generator().manual_seed(20_000), [], []
     for step in range(num_steps):
-        if not batches:  # a new epoch, 16 texts in each batch
+        if not batches:  # a new epoch, at most 16 texts in a batch
             batches = texts.shuffled_batches(False, generator)
         batch = texts.select(batches.pop())
         loss = F.cross_entropy(model(batch.token_ids, batch.attention_mask), batch.labels)
@@ -381,7 +381,7 @@ def means_of(row):
 
 
 label_counts = [f"{number} per class" if number else "all" for number in few.result["labels"]]
-means_of_draws = f"Mean (lowest to highest) of {few.result['seeds']} draws of labels; with all labels, of as many training runs."
+means_of_draws = f"Mean (lowest to highest) of {few.result['seeds']} draws of labels; with all labels, of as many training runs (one where nothing is random)."
 Table(
     ("test accuracy, %", *label_counts),
     [(row["method"], *means_of(row)) for row in rows],
@@ -391,9 +391,9 @@ Table(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - **One label:** the three pretrained methods tie; the draw of labels matters more.
 # - **Four and sixteen:** all three beat training from scratch. LoRA and full fine-tuning also beat both baselines.
-# - **All labels:** pretraining is still worth 8 points, but full fine-tuning only ties with the bag of words. The linear probe is last.
+# - **All labels:** full fine-tuning is still 8 points ahead of training from scratch, but only ties with the bag of words. The linear probe is last.
 #
-# Sampling about 650 test texts gives a 95 % interval of up to ±4 points, and there is only one division into modules: read differences of 2 to 3 points as ties.
+# Sampling about 650 independent test texts would give a 95 % interval of up to ±4 points; texts of one module are alike, and there is only one division into modules. Read differences of 2 to 3 points as ties.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The bag of words is a strong baseline: topic is mostly a matter of words.
@@ -469,6 +469,7 @@ show(
 
 # %% tags=["hide-input"]
 print("16 labels per class, 180 steps; bar: mean of three seeds, line: all three.")
+print("Adam: AdamW with clipping, as above; SGD: no momentum, weight decay or clipping.")
 moves.table(
     (
         *("optimizer, learning rate", "initialization", *parts),
@@ -554,7 +555,7 @@ show(
     pictures.interpolation_curves(
         fractions,
         test_loss,
-        "4 labels, one run: test loss falls after pretraining, rises from scratch",
+        "4 labels: test loss ends lower after pretraining, higher from scratch",
         ylabel="loss on new modules in nats",
     ),
     alt="Test loss at eleven points of the line from start to end: from the pretrained initialization it falls until 0.8 of the way, from the random one it rises in the second half.",
@@ -570,8 +571,8 @@ for method, curve in why.result["methods"].items():
 print(why.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The table shows the training loss with 16 labels per class: it falls at each of these points, so no barrier is visible. The figure shows the test loss of one
-# run with 4: from scratch it rises toward the end, which is overfitting, not a barrier. After pretraining it generalizes better.
+# The table shows the training loss with 16 labels per class: it falls at each of these points, so no barrier is visible. The figure shows the loss
+# on a third of the test texts, one run each with 4: from scratch it ends above the start, which is overfitting, not a barrier.
 
 # %% tags=["checks"]
 curves = why.result["methods"]
@@ -587,7 +588,7 @@ quiz("8.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Catastrophic forgetting
 #
-# Put the masked-LM head back and let the fine-tuned encoder predict masked tokens. **Catastrophic forgetting** is losing, through new training, what was learned before: here, the rise of this loss. The model above, after 90 steps on
+# Put the masked-LM head back (its matrix is the token embedding, fine-tuned too) and let the fine-tuned encoder predict masked tokens. **Catastrophic forgetting** is losing, through new training, what was learned before: here, the rise of this loss. The model above, after 90 steps on
 # four labels per class:
 
 # %% slideshow={"slide_type": "-"}
@@ -616,17 +617,17 @@ show(
     pictures.forgetting_by_steps(
         steps,
         *lines.values(),
-        "More steps, more forgetting, for any number of labels",
+        "More steps, more forgetting: with 4, 16 or all labels",
         marks={"before": forgetting.result["held_out"], "unigram": forgetting.result["unigram"]},
     ),
     alt="Left: the loss at masked tokens rises with the steps for 4, 16 and all labels per class, toward the unigram model; with LoRA it rises less. Right: the accuracy "
-    "on the task rises with the labels; with the steps it rises for all labels, hardly changes for 4, and falls for 16, with LoRA too.",
+    "on the task rises with the labels; with the steps it rises and levels off with all labels, hardly changes with 4, and falls on average with 16, with LoRA too.",
 )
 print("Line: mean of three seeds, band: all three. The schedule is stretched to the steps.")
 print(forgetting.label)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# - **Steps:** more steps mean more forgetting. The accuracy stays (4 labels per class), falls (16), or rises and levels off (all).
+# - **Steps:** more steps mean more forgetting. The accuracy stays (4 labels per class), falls on average (16), or rises and levels off (all).
 # - **Labels:** at 90 steps more labels mean *less* forgetting. At 720 steps forgetting is least with 4 labels per class.
 # - **LoRA**, 16 labels: less forgetting than full fine-tuning after every number of steps, but its accuracy falls from 45 to 38 %.
 # - **SGD** at 0.1 (table of distances) forgets less than Adam at 0.001, with equal steps and about equal accuracy.
@@ -710,7 +711,7 @@ print("LoRA layers left:", sum(isinstance(module, LoRALinear) for module in adap
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · One pretrained encoder, one fine-tuned copy per task
 #
-# Each copy gets a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders on nine tasks, among them:
+# Each copy gets a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019)) compares models on nine tasks, among them:
 #
 # | GLUE | question | here |
 # |---|---|---|
@@ -794,8 +795,8 @@ for name in ("kinds", "families"):
 #
 # all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384, twelve heads, GELU
 # ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). A twelve-layer model was **distilled**, trained to imitate a larger one ([Wang et al., 2020b](../docs/references.md#wang2020b)); every second layer was
-# kept and trained **contrastively**: texts that belong together get similar sentence embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05,
-# so its weights fit into our `EncoderModel`. Its WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)) adds [CLS] in front and [SEP] at the end. The mapping of names below
+# kept and trained **contrastively**: texts that belong together get similar sentence embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05
+# with GELU, so its weights fit into our `EncoderModel`. Its WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)) adds [CLS] in front and [SEP] at the end. The mapping of names below
 # omits the embeddings (token, position, type), their layer norm and the unused pooler on [CLS].
 
 # %% slideshow={"slide_type": "subslide"}
@@ -842,10 +843,10 @@ print(speed.label)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 8.5 · a token in several contexts · medium · 12 min
 def token_similarity(hidden_states, positions):
-    """hidden_states (num_layers, b, n, dim), positions (b,) to cosines (num_layers, b, b)."""
+    """hidden_states (num_layers + 1, b, n, dim), positions (b,) to cosines (num_layers + 1, b, b)."""
     ### BEGIN SOLUTION
     texts = torch.arange(len(positions))
-    states = F.normalize(hidden_states[:, texts, positions], dim=-1)  # (num_layers, b, dim)
+    states = F.normalize(hidden_states[:, texts, positions], dim=-1)  # (num_layers + 1, b, dim)
     return states @ states.transpose(-2, -1)
     ### END SOLUTION
 
@@ -905,7 +906,7 @@ quiz("8.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The attention sink
 #
-# In layers 2 to 5 *watch* gives more than half of its attention to [CLS]. Is that typical?
+# In layers 2 to 5 *watch* gave more than half of its attention to [CLS] in both sentences. Is that typical?
 #
 # **Exercise 8.6.** How much weight do some queries give to some keys?
 #
@@ -1045,7 +1046,7 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "-"}
 # A head is chosen on one half of the pairs, the first of equally good ones (hence not those outlined for *he or she*), and tested on the other. *He or she*: 11 of 12 both
 # times, with at most a tenth of the weight on the antecedent. Matching gender is enough. A head at 0 % is as informative as one at 100 %: it attends to the *other* noun. *It*:
-# the same head, 8 of 12 both times. A fixed preference gives 12 of 24, guessing 16 or more with probability 8 %: this may be chance.
+# the same head, the first of several ties, 8 of 12 both times. A fixed preference gives 12 of 24, guessing 16 or more with probability 8 %: this may be chance.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
@@ -1056,7 +1057,7 @@ if minilm:
 reviews_folder = fetch_or_say(REVIEWS)
 if minilm and reviews_folder:
     quick = real_tasks.review_sentiment(**real_tasks.QUICK, minilm=folder, reviews=reviews_folder)
-    print(f"{quick['sizes'][0]} training and {quick['sizes'][1]} test sentences; test accuracy")
+    print(f"{quick['sizes'][0]} training and {quick['sizes'][1]} test snippets; test accuracy")
     print(f"  majority class: {quick['majority']:.1%}")
     for method, accuracy in zip(quick["methods"], quick["accuracy"][:, 0].tolist(), strict=True):
         print(f"  {method}: {accuracy:.1%}")
@@ -1066,7 +1067,7 @@ reviews = stored("reviews")
 review_rows = {row["method"]: row for row in reviews.result["rows"]}
 displayed = {"full fine-tuning": "full fine-tuning, token embeddings frozen"}
 Table(
-    ("method, all sentences", "test accuracy, %", "seconds of one core"),
+    ("method, all snippets", "test accuracy, %", "seconds of one core"),
     [
         (displayed.get(method, method), ranged(row["accuracy"]), ranged(row["seconds"], 0))
         for method, row in review_rows.items()
@@ -1075,7 +1076,7 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With 600 sentences (one draw) the linear probe beats the bag of words, with all of them it only ties. LoRA adds six points to it, full fine-tuning eight.
+# With 600 snippets (one draw) the linear probe beats the bag of words, with all of them it only ties. LoRA adds six points to it, full fine-tuning eight.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Back to the docstrings
@@ -1146,7 +1147,7 @@ assert probe_of["word order"]["mean"][3] < means["word order"][full]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Pretraining pays most where labels are few. Compare with a bag of words, always, and split by group.
+# - Pretraining paid most at 4 and 16 labels on *families*, and only with all labels on *word order*. Compare with a bag of words, always, and split by group.
 # - Linear probe, LoRA, full fine-tuning: a trade-off between cost, accuracy and catastrophic forgetting.
 # - Check a claim with a second optimizer, several seeds, and one axis at a time.
 # - Contextual embeddings separate the noun *watch* from the verb. A large attention weight can be a sink.

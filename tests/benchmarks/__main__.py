@@ -40,6 +40,7 @@ from tests.benchmarks import (
     self_attention,
     smollm2_speed,
     story_encoder,
+    suite,
     transformer_speed,
     translation,
     translation_speed,
@@ -54,7 +55,7 @@ MODULES = (
     *(attention, regression, memory, translation, translation_speed, self_attention, heads, story_encoder),
     *(encoder_speed, transformer_speed, peak, pretraining, few_pairs, fine_tuning, real_tasks, bert_speed),
     *(costs, scaling, smollm2_speed, in_context, widget_speed, open_transformer_speed),
-    *(growth, waiting),
+    *(growth, waiting, suite),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

@@ -35,9 +35,9 @@ STEPS = 1000
 TWO_POSITIONS: tuple[tuple[str, int, dict], ...] = (
     *((f"{num_heads} head{'s' * (num_heads > 1)}", num_heads, {}) for num_heads in HEADS),
     ("1 head, ten times as long", 1, {"steps": 1500}),
-    ("1 head, keys and values of both", 1, {"keys": "both", "steps": 400}),
-    ("2 heads, random start", 2, {"query_init": "normal", "steps": 400}),
-    ("8 heads, random start", 8, {"query_init": "normal", "steps": 400}),
+    ("1 head, keys and values see both", 1, {"keys": "both", "steps": 400}),
+    ("2 heads, random query", 2, {"query_init": "normal", "steps": 400}),
+    ("8 heads, random query", 8, {"query_init": "normal", "steps": 400}),
 )
 
 
@@ -166,12 +166,12 @@ def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400) -> list[dict]:
 def show_two_positions(rows: list[dict]) -> Shown:
     by_name, first = by(rows, "row"), rows[0]
     return Shown(
-        "One head cannot read two positions, two heads can",
+        "With markers as keys and letters as values, one head fails at two positions",
         f"Ordered pairs predicted correctly in %, {first['seeds']} seeds, chance {first['chance']}; all rows have the same width and number of parameters.",
         ("model", "smallest to largest", "seeds with at least 99 %"),
         [
             (
-                row["row"].replace("start", "initialization"),
+                row["row"],
                 f"{min(row['pairs']):.1f} to {max(row['pairs']):.1f}",
                 f"{row['solved']} of {row['seeds']}",
             )
@@ -259,7 +259,7 @@ def show_norms(rows: list[dict]) -> Shown:
 
 
 BENCHMARKS = (
-    Benchmark("two_places", "05", two_positions_table, show_two_positions, {"seeds": 3, "rows": TWO_POSITIONS[:2]}),
+    Benchmark("two_positions", "05", two_positions_table, show_two_positions, {"seeds": 3, "rows": TWO_POSITIONS[:2]}),
     Benchmark(
         "heads",
         "05",

@@ -38,8 +38,8 @@ def show_pretraining(result: dict) -> Shown:
     causal = rows["causal"]
     return Shown(
         "Three pretraining objectives over the same blocks",
-        f"Docstrings and manual of Python {result['python']}, {causal['seeds']} seeds. Perplexity at the predicted tokens of modules held out from training, next to that of "
-        "n-gram models at the same tokens.",
+        f"Docstrings and manual of Python {result['python']}, {causal['seeds']} seeds. Perplexity at the predicted tokens of held-out text (masked language modeling: at [MASK]), "
+        "next to that of n-gram models at the same tokens.",
         ("objective", "perplexity", "unigram model", "bigram model", "training, s"),
         [
             (

@@ -76,7 +76,7 @@ class Slide:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a cell that stays on one slide, and its lines of code."""
+    """The part of a cell that stays on one slide, and its lines of code."""
 
     html: str
     lines: int = 0

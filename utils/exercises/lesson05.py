@@ -1211,7 +1211,7 @@ register_quiz(
             ),
             (
                 "The one without residual connections: there is no second path to unlearn.",
-                "Each layer would have to learn the identity first, and the errors of 16 layers compound.",
+                "Together the 16 layers would have to learn the identity, and their errors compound.",
             ),
             (
                 "Both: they have the same parameters with the same initialization.",
@@ -1267,7 +1267,7 @@ register_quiz(
             ),
             (
                 "It makes no difference, since a norm only rescales its input.",
-                "It decides whether a gradient can reach the first layer without passing through a norm. The curves below show the effect.",
+                "It decides whether the residual connections bypass the norms of the layers. The training curves below show the effect.",
             ),
         ],
         right=1,

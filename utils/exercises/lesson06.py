@@ -300,6 +300,7 @@ def layer_cases(generator):
         case(4, 3, 5, 2, 3, 7, causal_mask(3), note="a causal mask only"),
         case(2, 5, 4, 3, 2, 7, lengths=(2, 0), note="a source that is all padding"),
         case(4, 1, 3, 2, 3, 5, causal_mask(1), (3, 2, 1, 3), note="one target token"),
+        case(3, 4, 5, 2, 3, 8, causal_mask(4) & length_mask((4, 2, 3), 4).unsqueeze(1), note="a mask per sequence"),
     ]
 
 
@@ -2027,7 +2028,7 @@ register_quiz(
                 "After each residual connection: a norm is a norm.",
                 "That is the figure, post-norm: norm(x + sublayer(x)).",
             ),
-            ("Only once, at the input of the stack.", "Each of the three sublayers of a layer has its own norm."),
+            ("Only once, at the input of the stack.", "Each sublayer has its own norm."),
         ],
         right=1,
         explanation="Post-norm: after the residual connection. Pre-norm: inside the branch. Papers and libraries differ, so always say which.",

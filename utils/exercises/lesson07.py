@@ -5,7 +5,7 @@ import random
 import torch
 
 from utils.checks.compare import Case, Wrong, a_thing
-from utils.data.bpe import CLS_ID, MASK_ID, SEP_ID, SPECIAL_TOKENS, merge
+from utils.data.bpe import CLS_ID, MASK_ID, SPECIAL_TOKENS, merge
 from utils.data.bpe import bpe_split as split_by_rank
 from utils.exercises.common import built_module, integers, length_mask, normal
 from utils.exercises.edits import BODY, mistake
@@ -375,7 +375,7 @@ MASKING = {
 }
 
 
-def told(name):
+def wrong(name):
     """The error for a mistake in `MASKING`."""
     return Wrong(MASKING[name][0])
 
@@ -384,7 +384,9 @@ def random_texts(generator, b, n, vocab_size):
     """Token ids (b, n) with special tokens among them, and the attention mask; padding has the id of any token."""
     token_ids = integers(generator, vocab_size, b, n, low=len(SPECIAL_TOKENS))
     token_ids[:, 0] = CLS_ID
-    token_ids[torch.rand(b, n, generator=generator) < 0.05] = SEP_ID
+    special_ids = torch.tensor([token for token in range(len(SPECIAL_TOKENS)) if token != MASK_ID])
+    special = torch.rand(b, n, generator=generator) < 0.05
+    token_ids[special] = special_ids[integers(generator, len(special_ids), b, n)][special]
     lengths = integers(generator, n + 1, b, low=n // 2)
     return token_ids, torch.arange(n) < lengths.unsqueeze(1)
 
@@ -408,7 +410,7 @@ def run_mask(answer, token_ids, attention_mask, mask_id, vocab_size, mask_prob, 
     given, before = token_ids.clone(), generator.get_state()
     result = answer(token_ids, attention_mask, mask_id, vocab_size, mask_prob, generator)
     if not torch.equal(given, token_ids):
-        raise told("in place")
+        raise wrong("in place")
     inputs, targets, chosen = three_tensors(result, token_ids.shape)
     require_choice(chosen, given, attention_mask, mask_prob)
     require_targets(targets, inputs, given, chosen)
@@ -441,9 +443,9 @@ def fraction(part, whole):
 def require_choice(chosen, token_ids, attention_mask, mask_prob):
     ordinary = attention_mask & (token_ids >= len(SPECIAL_TOKENS))
     if (chosen & ~attention_mask).any():
-        raise told("padding")
+        raise wrong("padding")
     if (chosen & ~ordinary).any():
-        raise told("special")
+        raise wrong("special")
     chosen_fraction = fraction(chosen, ordinary)
     if mask_prob in (0.0, 1.0) and chosen_fraction == mask_prob:
         return
@@ -451,7 +453,7 @@ def require_choice(chosen, token_ids, attention_mask, mask_prob):
         for axis in (0, 1):
             count, total = chosen.sum(axis), ordinary.sum(axis)
             if ((count == 0) | (count == total)).all():
-                raise told("one draw for all texts" if axis == 0 else "one draw for a text")
+                raise wrong("one draw for all texts" if axis == 0 else "one draw for a text")
         if abs(chosen_fraction - mask_prob) < 0.03:
             return
     if not chosen.any():
@@ -461,7 +463,7 @@ def require_choice(chosen, token_ids, attention_mask, mask_prob):
             f"The token with id {len(SPECIAL_TOKENS)} is never chosen. Ordinary ids start there: `token_ids >= len(SPECIAL_TOKENS)`."
         )
     if abs(chosen_fraction - (1 - mask_prob)) < 0.03:
-        raise told("inverted choice")
+        raise wrong("inverted choice")
     if abs(chosen_fraction - 0.15) < 0.03:
         raise Wrong("`mask_prob` has no effect: 15 % were chosen. Use the argument.")
     for share, what in ((0.8, "became [MASK]"), (0.9, "were replaced")):
@@ -479,17 +481,17 @@ def require_targets(targets, inputs, token_ids, chosen):
         return
     if not torch.equal(targets[chosen], token_ids[chosen]):
         if torch.equal(targets[chosen], inputs[chosen]):
-            raise told("targets from inputs")
+            raise wrong("targets from inputs")
         if (targets[chosen] == IGNORE_INDEX).all():
-            raise told("inverted targets")
+            raise wrong("inverted targets")
         if (targets[chosen] == IGNORE_INDEX).any():
             raise Wrong("Some chosen tokens have no target. Those left unchanged need one, too.")
         raise Wrong("The targets at chosen positions are not the original tokens. Take them from `token_ids`.")
     unchosen = targets[~chosen]
     if torch.equal(unchosen, token_ids[~chosen]):
-        raise told("targets everywhere")
+        raise wrong("targets everywhere")
     if (unchosen == 0).all():
-        raise told("target 0")
+        raise wrong("target 0")
     if (unchosen != IGNORE_INDEX).any():
         raise Wrong("Targets that are not chosen must be `IGNORE_INDEX` (-100), which `cross_entropy` ignores.")
 
@@ -533,11 +535,11 @@ def require_80_10_10(masked, replaced, kept, mask_prob):
             "Every chosen token became [MASK]. Draw again for 80/10/10: the draw that chose a token is always below `mask_prob`."
         )
     if masked > 0.99:
-        raise told("all masked")
+        raise wrong("all masked")
     if abs(masked - 0.8) < 0.04 and replaced < 0.005:
-        raise told("none random")
+        raise wrong("none random")
     if abs(masked - 0.8) < 0.04 and kept < 0.02:
-        raise told("none kept")
+        raise wrong("none kept")
     if abs(masked - 0.8) < 0.04 and replaced < 0.04:
         raise Wrong(
             f"Of the chosen, {fractions}: that is 10 % of the remaining 20 %. Replace 10 % of all chosen, half of the rest."
@@ -558,7 +560,7 @@ def require_the_generator(answer, result, args, before):
 
     other_state = torch.Generator().manual_seed(123_456_789).get_state()
     if not all(map(torch.equal, again(before), result)):
-        raise told("no generator")
+        raise wrong("no generator")
     if all(map(torch.equal, again(other_state), result)) and args[0].numel() > 1000:
         raise Wrong("Another generator gives the same choice. Do not set a seed: draw with `generator=generator`.")
 
@@ -760,7 +762,7 @@ def run_masked(answer, seed, sizes, token_ids, attention_mask):
     hidden_states = model.encode(token_ids, attention_mask)
     if isinstance(hidden_states, tuple | list):
         raise Wrong(
-            f"`encode` returned {a_thing(hidden_states)}. `self.encoder` returns hidden states and attention weights: keep the first, `[0]`."
+            f"`encode` returned {a_thing(hidden_states)}. `self.encoder` returns a pair: keep its first part, the hidden states, `[0]`."
         )
     if hidden_states is None:
         raise Wrong("`encode` returned None. End it with `return`.")
@@ -901,7 +903,7 @@ register(
             mistake("[0]", "[0][:, 0]", "`encode` returned one vector per text. Return one per token, (b, n, dim)."),
         ],
         hints=[
-            "`self.embedding(token_ids)` gives (b, n, dim). `self.encoder(x, mask)` returns hidden states and attention weights; keep the first.",
+            "`self.embedding(token_ids)` gives (b, n, dim). `self.encoder(x, mask)` returns a pair; keep its first part, the hidden states.",
             "The mask is `attention_mask.unsqueeze(1)`, (b, 1, n): every token attends to all tokens that are not padding, on both sides.",
             "`forward`: the output layer `self.lm_head`, applied to the hidden states of `encode`.",
         ],
@@ -918,7 +920,7 @@ def run_causal(answer, seed, sizes, token_ids, attention_mask):
         raise Wrong("`forward` returned None. End it with `return`.")
     if isinstance(logits, tuple | list):
         raise Wrong(
-            f"`forward` returned {a_thing(logits)}. `self.encoder` returns hidden states and attention weights: continue with the first."
+            f"`forward` returned {a_thing(logits)}. `self.encoder` returns a pair: continue with its first part, the hidden states."
         )
     return logits, model.loss(token_ids, attention_mask)
 
@@ -1269,6 +1271,6 @@ register_quiz(
             ),
         ],
         right=2,
-        explanation="Perplexity is per token, so it cannot be compared between tokenizers. Bits per character can: both texts have the same characters.",
+        explanation="Perplexity is per token, so it cannot be compared between tokenizers. Bits per character can: the characters are the same under both.",
     )
 )

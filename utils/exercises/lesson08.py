@@ -553,7 +553,7 @@ register(
             *replacing(
                 SELECTED,
                 {
-                    "hidden_states[:, :, positions]": "Every text was indexed at all positions, which gives (num_layers, b, b, dim). Pair text i with `positions[i]`: index with `torch.arange(b)` and `positions` together.",
+                    "hidden_states[:, :, positions]": "Every text was indexed at all positions, which gives (num_layers + 1, b, b, dim). Pair text i with `positions[i]`: index with `torch.arange(b)` and `positions` together.",
                     "hidden_states[:, texts, positions[0]]": "The position of the first text was used for all texts. Use `positions[i]` for text i.",
                     "hidden_states[:, positions.clamp(max=len(positions) - 1), texts.clamp(max=hidden_states.size(2) - 1)]": "Texts and positions are swapped. Axis 1 is the text, axis 2 the position: `hidden_states[:, texts, positions]`.",
                     "hidden_states[:, texts, 0]": "Always the first token was used. Use `positions[i]` of text i.",
@@ -566,22 +566,22 @@ register(
             mistake(
                 COSINES,
                 "(states[:, :1] * states).sum(-1)",
-                "Only the first text was compared. Return every pair, (num_layers, b, b).",
+                "Only the first text was compared. Return every pair, (num_layers + 1, b, b).",
             ),
             mistake(
                 COSINES,
                 "(states * states).sum(-1)",
-                "Each vector was compared with itself. Return every pair of texts, (num_layers, b, b).",
+                "Each vector was compared with itself. Return every pair of texts, (num_layers + 1, b, b).",
             ),
             mistake(
                 COSINES,
                 "(states[-1] @ states[-1].T)",
-                "Only the last layer was compared. Keep the axis of the layers, (num_layers, b, b).",
+                "Only the last layer was compared. Keep the axis of the layers, (num_layers + 1, b, b).",
             ),
             mistake(
                 COSINES,
                 f"({COSINES}).mean(0)",
-                "The cosines were averaged over the layers. Keep their axis, (num_layers, b, b).",
+                "The cosines were averaged over the layers. Keep their axis, (num_layers + 1, b, b).",
             ),
             mistake(
                 COSINES,
@@ -602,7 +602,7 @@ register(
             ),
         ],
         hints=[
-            "Index two axes at once: `hidden_states[:, texts, positions]` with `texts = torch.arange(b)` pairs text i with `positions[i]`, (num_layers, b, dim).",
+            "Index two axes at once: `hidden_states[:, texts, positions]` with `texts = torch.arange(b)` pairs text i with `positions[i]`, (num_layers + 1, b, dim).",
             "`F.normalize(states, dim=-1)` divides every vector by its norm.",
             "All pairs in one product: `states @ states.transpose(-2, -1)`.",
         ],
@@ -744,8 +744,8 @@ register_quiz(
         question="An encoder was fine-tuned to classify texts. Put its masked-LM head back and let it predict masked tokens. What do you expect?",
         options=[
             (
-                "The same loss as before, since this head has not changed.",
-                "The layers below it have: its inputs are no longer those it was trained on.",
+                "The same loss as before, since this head was not used.",
+                "Its matrix is the token embedding, which has changed, and so have its inputs.",
             ),
             (
                 "A lower loss than before, since it has seen more text.",
@@ -757,7 +757,7 @@ register_quiz(
             ),
             (
                 "The loss of an untrained model, since all parameters have changed.",
-                "They have, but from a trained start. How much is left is measured next.",
+                "Nearly all have, but from a trained start. How much is left is measured next.",
             ),
         ],
         right=2,
@@ -767,7 +767,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.d",
-        question="In layers 2 to 5, more than half of the weight of “watch” is on [CLS], which carries no word. Why might a head learn this?",
+        question="In layers 2 to 5 of these sentences, more than half of the weight of “watch” is on [CLS], which carries no word. Why might a head learn this?",
         options=[
             (
                 "[CLS] summarizes the sentence, and the word needs this summary.",

@@ -4,7 +4,7 @@
     causal   causal language modeling (GPT): a decoder predicts the next token
     spans    span corruption (T5, arXiv:1910.10683): an encoder-decoder generates the spans that were cut out
 
-The text is the docstrings and the manual of Python; validation is on modules held out from training. Per step, causal language
+The text is the docstrings and the manual of Python; validation is on held-out modules and manual pages. Per step, causal language
 modeling learns fastest: every token is a target.
 """
 
@@ -184,6 +184,15 @@ class Objective:
         # Only the chosen positions go through the output layer, the most expensive of all.
         return model.lm_head(model.encode(*inputs)[chosen]), targets[chosen]
 
+    def scored(self, inputs: Sequence[Tensor], targets: Tensor) -> Tensor:
+        """bool (k,): the predicted tokens that losses are reported at, so that they compare with those of n-gram models.
+
+        Left out: sentinel tokens, which are easy, and chosen tokens that masking did not hide, a tenth of which can be copied.
+        """
+        if self.name == "masked":
+            return inputs[0][targets != IGNORE_INDEX] == MASK_ID
+        return ~is_sentinel(targets.flatten())
+
 
 # Training
 
@@ -246,10 +255,10 @@ def pretrain(
     vocab_size: int = VOCAB_SIZE,
     num_texts: int | None = None,
 ) -> dict:
-    """Pretrain one model and evaluate it on held-out modules. num_texts: use only so many texts of each part.
+    """Pretrain one model and evaluate it on held-out text. num_texts: use only so many texts of each part.
 
-    Returns loss (num_steps,) and held_out, in nats per predicted token without sentinel tokens; its perplexity; unigram, the
-    loss of a unigram model at the same tokens; ngrams, with the causal objective, the losses of n-gram models {1, 2};
+    Returns loss (num_steps,) and held_out, in nats per token that is `scored`; its perplexity; unigram, the loss of a unigram
+    model at the same held-out tokens; ngrams, with the causal objective, the losses of n-gram models {1, 2};
     parameters; seconds of processor time; num_tokens, the tokens trained on; and what `restore_pretrained` needs.
     """
     text = corpus(vocab_size, length, num_texts)
@@ -261,11 +270,11 @@ def pretrain(
 
     def loss_of_step(step: int) -> Tensor:
         batch = sample_windows(text.train, length + 1, batch_size, generator)
-        logits, targets = task(model, batch, generator)
-        loss = F.cross_entropy(logits, targets)
-        losses[step] = loss.detach()
-        if objective == "spans":
-            losses[step] = F.cross_entropy(*without_sentinels(logits.detach(), targets))
+        inputs, targets = task.corrupt(batch, generator)
+        scored = task.scored(inputs, targets)
+        logits, predicted = task.logits(model, inputs, targets)
+        loss = F.cross_entropy(logits, predicted)
+        losses[step] = loss.detach() if scored.all() else F.cross_entropy(logits.detach()[scored], predicted[scored])
         return loss
 
     with torch.random.fork_rng(devices=[]):
@@ -308,25 +317,21 @@ def is_sentinel(token_ids: Tensor) -> Tensor:
     return (token_ids >= SENTINEL_IDS[0]) & (token_ids <= SENTINEL_IDS[-1])
 
 
-def without_sentinels(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits (k, vocab_size) and targets (k,) of the text alone: a sentinel token is easy to predict."""
-    kept = ~is_sentinel(targets)
-    return logits[kept], targets[kept]
-
-
 @torch.no_grad()
 def held_out_losses(model: nn.Module, text: Corpus, objective: Objective) -> tuple[float, float]:
-    """The loss of the model and of a unigram model at the same held-out tokens, sentinel tokens left out.
+    """The loss of the model and of a unigram model at the same held-out tokens, those that are `scored`.
 
     Every call masks the same tokens.
     """
     generator, log_probs = torch.Generator().manual_seed(0), unigram_log_probs(text.token_counts)
     total, count = torch.zeros(2, dtype=torch.float64), 0
     for batch in text.held_out.split(EVAL_BATCH_SIZE):
-        logits, targets = without_sentinels(*objective(model, batch, generator))
-        total[0] += F.cross_entropy(logits, targets, reduction="sum")
-        total[1] -= log_probs[targets].sum()
-        count += len(targets)
+        inputs, targets = objective.corrupt(batch, generator)
+        scored = objective.scored(inputs, targets)
+        logits, predicted = (tensor[scored] for tensor in objective.logits(model, inputs, targets))
+        total[0] += F.cross_entropy(logits, predicted, reduction="sum")
+        total[1] -= log_probs[predicted].sum()
+        count += len(predicted)
     model_loss, unigram = (total / count).tolist()
     return model_loss, unigram
 

@@ -50,7 +50,7 @@ def main() -> None:
     store_encoder(result)
     checksums.write_checksums()
     print(
-        f"stored in {FOLDER}: perplexity {result['perplexity']:.0f} at masked tokens of held-out modules, "
+        f"stored in {FOLDER}: perplexity {result['perplexity']:.0f} at [MASK] in held-out text, "
         f"{result['seconds']:.0f} s of training"
     )
 

@@ -242,7 +242,7 @@ PLOTS: dict[str, tuple[Callable, Callable[[dict], Iterable], dict]] = {
     "transformer_speed": (dots, transformer_speed, SPEEDUP),
     "translation": (dots, by_sentence_length, {"label": "exact match, %", "columns": 5}),
     "translation_speed": (curves, translation_speed, {"columns": 2, "log_y": True, "base": 4}),
-    "two_places": (
+    "two_positions": (
         dots,
         rows_of("pairs", "chance"),
         {"label": "pairs predicted correctly, %", "sort": -1, "target": "chance", "wrap": 32},
