@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from utils.data.bpe import CLS_ID, MASK_ID, PAD_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS, train_bpe
 from utils.data.docstrings import Texts
@@ -24,6 +25,7 @@ from utils.training.pretraining import (
     pretrain,
     restore_pretrained,
     sample_windows,
+    unigram_log_probs,
     unigram_on_held_out,
 )
 from utils.training.trainer import IGNORE_INDEX
@@ -143,6 +145,21 @@ def test_with_the_initial_bias_and_no_hidden_states_a_model_is_a_unigram_model(t
     loss, unigram = held_out_losses(model, text, objective)
     assert loss == pytest.approx(unigram, abs=1e-4)
     assert held_out_losses(model, text, objective) == (loss, unigram)  # the same tokens are masked each time
+
+
+def test_a_masked_lm_that_copies_visible_tokens_is_no_better_than_a_unigram_model(text):
+    class Copy:
+        """Unigram probabilities at [MASK]; elsewhere nearly certain that the token has stayed."""
+
+        def encode(self, token_ids):
+            return token_ids
+
+        def lm_head(self, token_ids):
+            copied = 20.0 * F.one_hot(token_ids, len(text.tokenizer)) * (token_ids != MASK_ID).unsqueeze(-1)
+            return unigram_log_probs(text.token_counts) + copied
+
+    loss, unigram = held_out_losses(Copy(), text, Objective("masked", len(text.tokenizer)))
+    assert loss == pytest.approx(unigram, abs=1e-5)
 
 
 def test_the_causal_objective_predicts_every_token_but_the_first(text):
