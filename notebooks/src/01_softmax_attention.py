@@ -501,8 +501,8 @@ for d in (2, 8, 64, 512):
     print(f"{d:3d} {dots.std():9.1f} {largest[0]:19.2f} {largest[1]:18.2f} {largest[2]:13.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At $d = 512$ the plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5
-# shows that it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
+# At $d = 512$ the plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**: for most
+# queries it passes on almost no gradient (section 5). The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
 # products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 02
 # passes `scale=1` to its network, and lesson 03 does not scale its scores, as in their papers.
 
@@ -593,7 +593,7 @@ print("sum of each column:", digits(jacobian.sum(0)))
 # = \text{scale} \cdot \Big( \sum_i p_i\, v_i\, k_i^\top - o\, \bar k^\top \Big)
 # = \text{scale} \cdot \operatorname{Cov}_p(v, k)$$
 #
-# The gradient, an (e, d) matrix, is the **covariance** of values and keys, with the attention weights as probabilities. When
+# The gradient, an (e, d) matrix, is the scale times the **covariance** of values and keys, with the attention weights as probabilities. When
 # $q$ moves, keys that lie farther than average in that direction gain weight, and the output moves toward their values.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -947,7 +947,7 @@ for step in range(201):
     optimizer.step()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The same for ten data sets, with and without the mask. Errors are root mean squared errors.
+# The same for ten data sets and 600 steps, with and without the mask. Errors are root mean squared errors.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 seeds = 10
@@ -993,7 +993,7 @@ wins = (left_out["test_error"] < leaky["test_error"]).sum()
 print(f"leave-one-out has the smaller error on {wins} of {seeds} data sets")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without leave-one-out the model is no better than the nearest point: it has learned to copy.
+# After 600 steps without leave-one-out the model is no better than the nearest point: it has learned to copy.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The attention map
@@ -1123,7 +1123,7 @@ show(
 # - Attention compares a **query** with all **keys** and returns the weighted average of the **values**.
 # - Softmax is a soft argmax. It is shift invariant, so subtract the maximum first.
 # - Cross-entropy is $-\log p_c$. Its gradient with respect to the logits is $p - y$.
-# - The gradient of the output with respect to the query is the covariance of values and keys under the weights. It vanishes
+# - The gradient of the output with respect to the query is the scale times the covariance of values and keys under the weights. It vanishes
 #   when the softmax saturates.
 # - A mask acts on the scores, before the softmax. A mask (b, n) of keys needs `unsqueeze(-2)`.
 # - Attention is linear in the values for fixed weights, and not in queries or keys.

@@ -12,7 +12,7 @@
 # **Can attention work without a recurrent network?**
 #
 # The memory network of lesson 02 had no recurrence over the tokens, but only one query at a time. **Self-attention** gives every token its own query. Three things then break:
-# the layer ignores word order, its outputs are only weighted averages, and every token sees the future. This lesson fixes all three and ends with a
+# the layer ignores word order, its outputs are only weighted averages, and every token sees the future. This lesson fixes all three and trains a
 # small language model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -583,7 +583,7 @@ curves = {
 }
 show(
     pictures.extrapolation(
-        lengths, curves, 16, "Beyond the training length every kind loses accuracy", chance=50
+        lengths, curves, 16, "Beyond the training length no kind keeps its accuracy", chance=50
     ),
     alt="Accuracy on the order task against length for models trained up to length 16: all fall beyond 16; learned positions end there.",
 )
@@ -606,7 +606,7 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Sinusoids exist for every position, but the model saw only 16. (Here near 0 % from position 50: almost every answer is reversed.) Rotary scores do not change under
+# Sinusoids exist for every position, but the model saw only 16. (Here near 0 % when starting at position 50: almost every answer is reversed.) Rotary scores do not change under
 # a shift, but accuracy falls with more tokens. Here the causal mask has the best median, but one of its three seeds falls almost to chance at 96 tokens.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -677,8 +677,8 @@ FeedForward = exercise("4.6").use(FeedForward)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task that averaging cannot solve
 #
-# Two bits of a sequence are marked. **Do they differ?** An extra token, `[CLS]`, attends to these two bits only, and its output is classified. With
-# equal weights, it gets $v_0$ for two zeros, $v_1$ for two ones, else $\tfrac12 (v_0 + v_1)$: three points on a line. A linear classifier
+# Two bits of a sequence are marked. **Do they differ?** An extra token, `[CLS]`, attends to these two bits only (its embedding starts at
+# zero, so the weights start equal), and its output is classified. With equal weights, it gets $v_0$ for two zeros, $v_1$ for two ones, else $\tfrac12 (v_0 + v_1)$: three points on a line. A linear classifier
 # cannot separate the middle from both ends. At most three of the four bit pairs are correct, 75 %.
 
 # %% slideshow={"slide_type": "-"}
@@ -1011,7 +1011,7 @@ benchmark.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A model that predicts *masked* tokens (lesson 07) needs no causal mask: its targets are hidden in the input.
+# A model that predicts *masked* tokens (lesson 07) needs no causal mask: most of its targets are hidden in the input.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask which part of the sample is grammar and which is spelling. The model was trained on fewer than 300,000 characters.

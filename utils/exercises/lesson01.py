@@ -446,7 +446,7 @@ register(
         hints=[
             "Without a mask there are two steps: softmax over the last axis, then `weights @ value`.",
             "`scores.masked_fill(~mask, float('-inf'))` before the softmax gives masked keys the weight exp(-inf) = 0.",
-            "A fully masked row must not be filled: `fully_masked = ~mask.any(-1, keepdim=True)`. Fill where neither `mask` nor `fully_masked` is True, and set the weights of `fully_masked` to 0 after the softmax.",
+            "To avoid 0/0, do not fill a fully masked row: `fully_masked = ~mask.any(-1, keepdim=True)`. Fill where neither `mask` nor `fully_masked` is True, and set the weights of `fully_masked` to 0 after the softmax.",
         ],
     )
 )
@@ -753,7 +753,7 @@ register(
 register_quiz(
     Quiz(
         id="1.a",
-        question="Add 100 to every logit and compute the formula above as it stands, in float32. What happens to the probabilities?",
+        question="Add 100 to the logits 2, 1, 0 and compute the formula above as it stands, in float32. What happens to the probabilities?",
         options=[
             (
                 "They stay the same: the shift cancels.",

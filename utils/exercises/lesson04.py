@@ -509,7 +509,7 @@ register(
                     "a * angles.sin() - b * angles.cos(), a * angles.cos() + b * angles.sin()": "Sine and cosine are swapped. At position 0 the cosine is 1 and nothing changes.",
                 },
                 "() - b": {"() + b": "A minus is missing. The first component becomes a cos - b sin."},
-                "() + b": {"() - b": "This is a reflection. The second component becomes a sin + b cos."},
+                "() + b": {"() - b": "A sign is wrong. The second component becomes a sin + b cos."},
                 JOINED: {
                     "torch.cat(rotated, -1)": "The components changed order: all even ones, then all odd ones. Stack on a new last axis, then flatten.",
                     "torch.stack(rotated, -1)": "The pairs have an axis of their own. `flatten(-2)` joins them again.",
@@ -1138,7 +1138,7 @@ register_quiz(
             ),
             (
                 "The values of the masked tokens.",
-                "0 times minus infinity is NaN, and the masked token would keep its attention weight.",
+                "The token would keep its attention weight, and a positive weight times minus infinity is minus infinity.",
             ),
         ],
         right=1,

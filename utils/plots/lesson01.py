@@ -44,7 +44,7 @@ def value_and_derivative(z, soft, hard, soft_derivative, hard_derivative):
     axes[0].legend(loc="upper left")
     axes[1].set_ylim(top=0.36)
     axes[1].legend(loc="upper left", ncol=3, columnspacing=1.0, handlelength=1.4)
-    write_title(figure, "softmax has a gradient, argmax has none")
+    write_title(figure, "the gradient of softmax is positive, that of argmax is 0")
     return figure
 
 

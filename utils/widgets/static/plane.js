@@ -62,7 +62,7 @@ function build(ui) {
   const curve = svg("svg", side, { viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, class: "course-plane-curve", "aria-hidden": "true" });
   const line = svg("polyline", curve);
   const outcome = html("p", side, "course-plane-outcome", { "aria-live": "polite" });
-  outcome.textContent = "Training moves keys and values until output and target meet.";
+  outcome.textContent = "Training moves keys and values so that the output approaches the target.";
   html("p", ui.body, "course-plane-legend").textContent =
     "Disks: attention weight as area. Color field: for every query, the colors of the keys mixed by their weights, computed in this page. " +
     `Arrows: negative gradient of the loss. A training step moves each point by ${learning_rate} times its negative gradient (norm at most ${max_norm}).`;
