@@ -27,7 +27,7 @@
 # - write attention of linear cost, and show what it cannot see;
 # - fit a scaling law, predict a larger model, and report the error;
 # - judge a modification against the noise of seeds;
-# - build RMSNorm, SwiGLU and grouped-query attention, and run published weights on them;
+# - build RMSNorm, SwiGLU and grouped-query attention, the parts of a published language model;
 # - explain chat templates, in-context learning and preference tuning.
 #
 # **You need** lessons 05 to 07. Sections 5 and 6 use a published model (93 MB, `make downloads`); without it they show stored results. Symbols and terms: [notation](../docs/notation.md).
@@ -98,7 +98,7 @@ basic = [costs.RECURRENCE, costs.EXPLICIT, costs.FUSED]
 show(
     pictures.cost_curves(
         {kind: curves[kind] for kind in basic},
-        "The fused kernel saves memory and time, but not the square",
+        "The fused kernel saves memory and time, but time still grows with n²",
         {kind: slopes[kind] for kind in basic},
     ),
     alt="Time and peak memory against length for recurrence, explicit and fused attention, with exponents.",
@@ -335,7 +335,7 @@ linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
 show(
     pictures.cost_curves(
         {kind: curves[kind] for kind in linear},
-        "With a fixed number of keys per query, memory grows linearly and time, up to noise, too",
+        "With a fixed number of keys per query, time and memory grow about linearly",
         {kind: slopes[kind] for kind in linear},
     ),
     alt="Time and peak memory against length for fused, local, BigBird-like and Linformer-like attention, with exponents.",
@@ -401,7 +401,7 @@ show(
         chance=rows["full attention"]["chance"] / 100,
         reach={8: "one window", 16: "two windows"},
     ),
-    alt="Accuracy against distance to the pair for five kinds: local attention gets all answers up to 8 positions away, half of them up to 16, and is at chance beyond.",
+    alt="Accuracy against distance to the pair for five kinds: local attention gets all answers up to 8 positions away, half of them (median) from 9 to 16, and is at chance beyond.",
 )
 print(long_range.label)
 
@@ -421,7 +421,7 @@ long_range.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Beyond two windows, the **receptive field** of two layers, local attention is at chance: the answer cannot arrive. From 9 to 16 positions away it finds half. The recurrence does no better than the most frequent number. Four layers could reach 32 positions but
+# Beyond two windows, the **receptive field** of two layers, local attention is at chance: the answer cannot arrive. From 9 to 16 positions away the median seed finds half. The recurrence does no better than the most frequent number. Four layers could reach 32 positions but
 # hardly learn to. Global tokens and random keys carry answers over any distance, not perfectly. In the table, a Linformer with $k=16$ projected keys (its *rank*) gets about half;
 # with $k=100$, as many as positions and global tokens, it gets all and saves nothing.
 
@@ -456,7 +456,7 @@ quiz("9.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A short sweep
 #
-# Five models of two layers train on 100,000 tokens each; the largest is held out. Wider models get smaller learning rates
+# Five models of two layers train on 100,000 tokens each; the largest is held out. Wider layers get smaller learning rates
 # ([Yang et al., 2022](../docs/references.md#yang2022)): one rate for all would favor the size it suits.
 
 # %% slideshow={"slide_type": "-"}
@@ -969,8 +969,8 @@ for row in chat.result["template"][1:5]:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Instruction and preference tuning
 #
-# **Instruction tuning** (supervised fine-tuning, SFT) trains the pretrained model on instructions with good replies, in the template. After tuning on many tasks it follows
-# instructions for new ones ([Wei et al., 2022](../docs/references.md#wei2022)).
+# **Instruction tuning** (supervised fine-tuning, SFT) trains the pretrained model on instructions with good replies, in the template. After tuning on many tasks a large model
+# follows instructions for new ones ([Wei et al., 2022](../docs/references.md#wei2022)).
 #
 # **Preference tuning** uses comparisons: which of two replies is better? In **RLHF** a reward model learns the human preferences
 # ([Christiano et al., 2017](../docs/references.md#christiano2017)), and reinforcement learning (lesson 01 has its simplest form, REINFORCE) raises the reward. People preferred a
@@ -1000,8 +1000,8 @@ if smol:
         print(f"examples: {num_examples}   correct: {sum(correct)} of {len(correct)} opposites")
 
 # %% [markdown]
-# Four tasks, three prompt formats (`hot -> cold`, `Q: hot A: cold`, `Input: hot Output: cold`), five draws of examples; an answer counts if greedy decoding starts with it.
-# *Arbitrary labels* calls animals red and fruits blue. *Shuffled* permutes the answers of the examples (first format only). Lines are means, bands the range over prompts.
+# Four tasks, three prompt formats (`hot -> cold`, `Q: hot⏎A: cold`, `Input: hot⏎Output: cold`), five draws of examples and questions; an answer counts if greedy decoding starts with it.
+# *Arbitrary labels* calls animals red and fruits blue. *Shuffled* permutes the answers of the examples (first format only). Lines are means, bands the range over formats and draws.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 few_shot = stored("in_context")
@@ -1025,7 +1025,7 @@ show(
 print(few_shot.label)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Without examples nothing is correct: the task is unknown. Sixteen examples raise each known task above 80 % on average; the wide bands show how much the prompt matters. A
+# Without examples nothing is correct: the task is unknown. Sixteen examples raise each known task above 80 % on average; for opposites the format matters much. A
 # mapping of arbitrary labels reaches 62 % on average (33 to 92), little above a coin toss. In the same format, shuffled answers do no harm for capitals, much as
 # [Min et al. (2022)](../docs/references.md#min2022) found for classification and multiple choice, but ruin opposites and plurals. So examples help most where the task is
 # known, and their answers may matter too.
@@ -1132,7 +1132,8 @@ image_rows.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With learned positions one shuffled order is as good as the original. Without positions the order cannot matter, and accuracy is lower.
+# With learned positions one shuffled order is as good as the original. Without positions the order of the patches cannot matter
+# (these two rows differ in the order of the batches), and accuracy is lower.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A convolution has neighborhoods built in; the Transformer must learn them. Lesson 05 again: less structure, more data.
@@ -1172,7 +1173,7 @@ quiz("9.h")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
-    pictures.shared_batch(2, 8, "Two workers take half of each batch and make the same step"),
+    pictures.shared_batch(2, 8, "Two workers split each batch and make the same step"),
     alt="A batch of eight rows split between two workers with the same model; their gradients are joined to one step.",
 )
 
@@ -1242,7 +1243,7 @@ if compared:
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Attention scores $n^2$ pairs. A fused kernel (FlashAttention) saves the memory, not the square.
+# - Attention scores $n^2$ pairs. A fused kernel (FlashAttention) makes memory linear; time stays quadratic.
 # - A mask saves nothing; blocks do. Local attention is blind beyond its receptive field; global tokens and random keys are not.
 # - Loss falls as a power law in parameters, text and compute, above a limit. A prediction needs an error bar.
 # - Of seven modifications three exceeded the range of the base's seeds: rotary positions, untied embeddings, SwiGLU.

@@ -12,7 +12,7 @@ from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson03 as solved
 
 RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applies the softmax."
-NOT_SCALED = "The scores were divided by a square root. Do not scale them: scaling comes in lesson 04."
+NOT_SCALED = "The scores were divided by a square root. Do not scale them: the papers of this lesson do not."
 SCORES_TRANSPOSED = "The scores are transposed. Rows are queries, columns are keys: (b, m, n)."
 NOT_SUMMED = "The products were not summed over the last axis. A score is one number per pair: (b, m, n)."
 USE_TRANSPOSE = "The keys were not transposed. The product sums over the features: use `keys.transpose(1, 2)`."
