@@ -448,7 +448,7 @@ assert 25 < median["recurrence"] < 40
 #
 # $$C\approx6\,N\,D$$
 #
-# floating-point operations ([Kaplan et al., 2020](../docs/references.md#kaplan2020)). Our $C$ also counts the output layer and the attention scores.
+# floating-point operations ([Kaplan et al., 2020](../docs/references.md#kaplan2020)). Our $C$ also counts the output layer and the attention itself.
 
 # %% slideshow={"slide_type": "-"}
 quiz("9.d")
