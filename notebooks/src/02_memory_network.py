@@ -719,7 +719,7 @@ assert abs(without_time["error"].median() - (1 - mean(most_frequent))) < 0.05
 # Two more tricks:
 #
 # - **random noise** (RN): empty memories, up to a tenth of the story's length (rounded up), inserted at random, so that exact ages cannot be memorized.
-# - **linear start** (LS): during the first epochs, here 20 at half the learning rate, the hops have no softmax. (The authors' code keeps that lower rate.)
+# - **linear start** (LS): for 20 extra epochs before the 100, at half the learning rate, the hops have no softmax. (The authors' code keeps that lower rate.)
 
 # %% tags=["nbval-check-output"]
 mask = torch.ones(1, 10, dtype=torch.bool)
@@ -958,7 +958,7 @@ for task in (2, 16):
         print(f"accuracy {100 * accuracy:5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On task 2 most of them are answered wrongly, on task 16 nearly all correctly. How much weight did their least attended fact get?
+# With this seed, most of them are answered wrongly on task 2, nearly all correctly on task 16. How much weight did their least attended fact get?
 
 # %%
 stories = networks[16].tensors(task_questions(16)[1])
@@ -978,7 +978,7 @@ for name, subset in (("found", found[16]), ("not found", ~found[16])):
 ablation.table(*plots.facts_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Task 3 is answered far better than chance (one of five rooms: the garden itself is excluded), yet all three of its facts are rarely top sentences; we do not know why.
+# Task 3 is answered far better than chance (one of five rooms: the room asked about is excluded), yet all three of its facts are rarely top sentences; we do not know why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the guess about task 16 in writing. Nearly everybody expects wrong answers.
@@ -1107,7 +1107,7 @@ real = stored("babi_real")
 Table(*plots.published_table(real.result, TASK_NAMES, PUBLISHED))
 
 # %% [markdown]
-# We report medians; the paper keeps the best of ten runs by training error. As in section 8, induction fails without a linear start (the first two
+# We report medians; the paper keeps the best of ten runs by training error, on an earlier version of the files. As in section 8, induction fails without a linear start (the first two
 # published columns); positions (17) and paths (19) fail everywhere. On tasks 6 and 10 our recipe is clearly worse; we do not know why.
 
 # %% tags=["checks"]
@@ -1145,4 +1145,5 @@ board()
 # - Kingma and Ba, [*Adam*](../docs/references.md#kingma2015), 2015, arXiv:1412.6980
 # - Jain and Wallace, [*Attention is not explanation*](../docs/references.md#jain2019), 2019, arXiv:1902.10186
 # - Wiegreffe and Pinter, [*Attention is not not explanation*](../docs/references.md#wiegreffe2019), 2019, arXiv:1908.04626
+# - facebook/MemNN, MemN2N-babi-matlab: the authors' code (sections 3, 7, 12)
 # - vinhkhuc/MemN2N-babi-python (section 12)

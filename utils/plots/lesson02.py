@@ -192,7 +192,7 @@ def published_table(result, task_names, published):
     )
     label = (
         f"Test error in %, 1,000 training questions per task. This course: median of 10 seeds (tasks 1, 2, 3, 15, 16) or 3, measured on "
-        f"{result['date']}, {result['machine']}. Quoted: bag of words, position encoding, all tasks jointly: Sukhbaatar et al. (2015), Table 1; "
+        f"{result['date']}, {result['machine']}. Quoted: bag of words, position encoding, all tasks jointly (with linear start and random noise): Sukhbaatar et al. (2015), Table 1; "
         "code run again: the authors' code, run by the author of vinhkhuc/MemN2N-babi-python, with position encoding, linear start and random noise."
     )
     return ("task", "this course", *published), rows, label
