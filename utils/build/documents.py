@@ -283,17 +283,17 @@ def checked_part() -> tuple[str, ...]:
         days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
         audits.append((link, f"{fine} of {len(entry['rows'])}", days, f"{entry['seconds'] / 60:.0f}"))
     readers = read_entry(READERS)
-    facts, exercises, found = (sum(row[name] for row in readers["rows"]) for name in ("facts", "exercises", "found"))
-    columns = ("facts", "exercises", "found")
+    columns = ("facts", "exercises", "found", "again")
+    facts, exercises, found, again = (sum(row.get(name, 0) for row in readers["rows"]) for name in columns)
     return (
         "## What we checked",
         "Parts of `make audit`: what was tried and is as it should be.",
         Table(("part", "as it should be", "date", "minutes"), audits).markdown(),
-        f"Readers compared about {facts:,} sentences and {exercises} exercise statements with the outputs, the checks and the cited sources ({readers['date']}). The {found} mistakes "
-        "and unsupported claims that they found are corrected.",
+        f"Readers compared about {facts:,} sentences and {exercises} exercise statements with the outputs, the checks and the cited sources ({readers['date']}), other readers those of the lessons once more ({readers['again']}). "
+        f"The {found} and then {again} mistakes, unsupported and too general claims that they found are corrected.",
         Table(
-            ("read", "sentences of fact, about", "exercise statements", "found"),
-            [(row["read"], *(row[name] for name in columns)) for row in readers["rows"]],
+            ("read", "sentences of fact, about", "exercise statements", "found", "found the second time"),
+            [(row["read"], *(row.get(name, "") for name in columns)) for row in readers["rows"]],
         ).markdown(),
     )
 
