@@ -11,7 +11,7 @@ CELLS = {
     '5.2': 'aae3626cc92c',
     '5.3': '1e44127af596',
     '5.4': '7163ab42e958',
-    '5.5': '2c9a3cad06ae',
+    '5.5': '2316801f3d5a',
     '5.6': 'b273f5bc5097',
     '5.7': '465de9944439',
     '5.8': '7630a610b08f',
@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
 # Exercise 5.5 · layer normalization · medium · 12 min
 class LayerNorm(nn.Module):
     def __init__(self, dim, eps=1e-5):
-        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros; no other parameters."""
+        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros; no other parameters or buffers."""
         ### BEGIN SOLUTION
         super().__init__()
         self.eps = eps

@@ -14,7 +14,7 @@ import torch
 CELLS = {
     '6.1': '593a4de0630a',
     '6.2': '2ff0a309540d',
-    '6.3': 'f67096eda8f0',
+    '6.3': '70f787925daf',
     '6.4': 'b32d6cf3b3b1',
     '6.5': '7c5cdf3d8fd1',
     '6.6': 'ea15cb96a390',
@@ -79,7 +79,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x, memory, mask=None, memory_mask=None):
         """x (b, m, dim), memory (b, n, dim) to x, weights (b, num_heads, m, m), (b, num_heads, m, n).
 
-        mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
+        mask (m, m) or (b, m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
         """
         ### BEGIN SOLUTION
         context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)

@@ -10,7 +10,7 @@ CELLS = {
     '8.2': '9e2589044a46',
     '8.3': '852b3058f38c',
     '8.4': 'efc31a96f0b3',
-    '8.5': '0e8ab286d8f9',
+    '8.5': '336def9aff19',
     '8.6': 'a63dac5c843c',
 }
 # Kind and section of the later cells that call the answer
@@ -87,10 +87,10 @@ def merge_lora(layer):
 
 # Exercise 8.5 · a token in several contexts · medium · 12 min
 def token_similarity(hidden_states, positions):
-    """hidden_states (num_layers, b, n, dim), positions (b,) to cosines (num_layers, b, b)."""
+    """hidden_states (num_layers + 1, b, n, dim), positions (b,) to cosines (num_layers + 1, b, b)."""
     ### BEGIN SOLUTION
     texts = torch.arange(len(positions))
-    states = F.normalize(hidden_states[:, texts, positions], dim=-1)  # (num_layers, b, dim)
+    states = F.normalize(hidden_states[:, texts, positions], dim=-1)  # (num_layers + 1, b, dim)
     return states @ states.transpose(-2, -1)
     ### END SOLUTION
 
