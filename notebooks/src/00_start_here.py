@@ -65,7 +65,7 @@ print(report.verdict)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The table appears only in a running notebook, because it differs from machine to machine.
-# Lessons 08 and 09 need `make downloads` once.
+# Run `make downloads` once before lessons 08 and 09.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How exercises work
@@ -96,7 +96,7 @@ normalize = exercise("0.1").use(normalize)
 print(normalize(torch.tensor([2.0, 3.0, 5.0])))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# With a negative number among them, fractions of the sum make no sense. Lesson 01 starts from there.
+# With a negative number among them, fractions of the sum make no sense. Lesson 01 solves this with the softmax.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensors: a warm-up

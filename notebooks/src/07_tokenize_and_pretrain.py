@@ -581,9 +581,9 @@ print(f"bigram model, next token: {bigram:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Sentinels do not count, nor chosen tokens that are not `[MASK]`: a tenth could be copied. Each unigram model is measured at the same tokens as its model, so compare
-# the ratios. The causal LM has a target at every token, probably one reason why it learns fastest; the masked LM has hardly learned to use the context. In this run the causal
+# the ratios. The causal LM has a target at every token, probably one reason why it learns fastest; the masked LM has learned little from the context. In this run the causal
 # LM is level with a **bigram model**, which predicts from the previous token, interpolated with the unigram model. After more steps (stored) it is well below, and the
-# masked LM far below its unigram model:
+# masked LM a third below its unigram model:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 runs = stored("pretraining")
@@ -742,7 +742,7 @@ entropy = -(weights[1] * weights[1].log()).nansum(-1).mean((0, 2))  # of layer 2
 assert entropy.exp().min() > 0.6 * weights.size(-1)
 ratios = {name: math.exp(run["held_out"] - run["unigram"]) for name, run in trained.items()}
 assert ratios["causal"] < 0.5 and 0.85 < ratios["masked"] < 1
-assert rows["masked"]["perplexity"]["most"] < 0.75 * rows["masked"]["unigram"]
+assert 0.6 < rows["masked"]["perplexity"]["median"] / rows["masked"]["unigram"] < 0.72
 assert max(run["num_tokens"] for run in trained.values()) < len(corpus.train)
 stored_steps = [row["num_tokens"] // (8 * 64) for row in rows.values()]
 assert (min(stored_steps), max(stored_steps)) == (1400, 2400)

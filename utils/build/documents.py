@@ -31,9 +31,9 @@ READERS = ROOT / "tests" / "audit" / "readers.json"
 MEASURED = {
     "00_start_here": "whether your machine is ready",
     "01_softmax_attention": "test error of kernel regression with a learned bandwidth",
-    "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; SGD against Adam; supporting facts found",
+    "02_memory_network": "error on bAbI-style tasks 1, 2, 3, 15, 16, by number of hops; SGD against Adam; supporting facts found",
     "03_sequence_to_sequence": "exact match, BLEU and alignment error, with and without attention, by sentence length",
-    "04_self_attention": "order accuracy and extrapolation of four kinds of positions; cross-entropy of a language model",
+    "04_self_attention": "order accuracy and extrapolation of sinusoidal, learned and rotary positions; cross-entropy of a language model",
     "05_multi_head_attention": "one head against several, head ablation, gradients and training with and without residual connections and norms, the encoder and the memory network on stories",
     "06_transformer": "parity with `nn.Transformer`; exact match, BLEU, alignment; speedup of the KV cache",
     "07_tokenize_and_pretrain": "perplexity of three pretraining objectives against n-gram models; the translator with few pairs, from scratch and pretrained",
@@ -114,8 +114,8 @@ def claims() -> str:
         f"**It reports what did not work.** On sentences longer than any in training that Transformer gets {transformer['longer']['exact']['median']} %, with rotary positions "
         f"{rotary['longer']['exact']['median']} %, the best recurrent model {longer} %; of {len(targets)} targets {missed} are missed, and the table says which.",
         f"**Its checks are checked.** Of {checked['mutants'] - checked['equivalent']:,} mutants of the solutions that change a result they reject {checked['caught']:,}; of "
-        f"{checked['right answers']} correct answers written differently, {checked['refused']}.",
-        f"**It needs two CPU cores.** All lessons together run in {sum(timing['seconds'] for timing in timings) / 60:.0f} minutes on them, with at most {memory:.1f} GiB of "
+        f"{checked['right answers']} variants of the solutions with the same results, {checked['refused']}.",
+        f"**Two CPU cores suffice.** All lessons together run in {sum(timing['seconds'] for timing in timings) / 60:.0f} minutes on them, with at most {memory:.1f} GiB of "
         f"memory; {few['encoder']['seconds'] / 60:.0f} minutes of pretraining lift the accuracy with four labels per class from {labels['from scratch']:.0f} to {labels['full fine-tuning']:.0f} %.",
     )
     return "\n".join(f"- {line}" for line in lines)

@@ -1,6 +1,6 @@
 """The pretrained encoder in `data/encoder`, with its tokenizer: trained once, for longer than a lesson has time.
 
-python -m utils.training.stored_encoder        trains it again and writes the folder (minutes, on one thread)
+python -m utils.training.stored_encoder        trains it again and writes the folder, in minutes
 """
 
 import json
