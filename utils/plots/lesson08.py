@@ -131,7 +131,9 @@ def forgetting_by_steps(steps, losses, accuracies, title, marks):
         axes.set(xlabel="training steps", ylabel=ylabel)
     for name, loss in marks.items():
         all_axes[0].axhline(loss, color="black", linewidth=1.8, linestyle=DASHES)
-        write(all_axes[0], steps[-1], loss, name, LABEL, ha="right", va="bottom")
+        # The curves rise: a high mark has room on the left.
+        position, side = (steps[0], "left") if loss > min(marks.values()) else (steps[-1], "right")
+        write(all_axes[0], position, loss, name, LABEL, ha=side, va="bottom")
     all_axes[0].margins(y=0.1)
     all_axes[1].set_ylim(0, None)
     figure.legend(*all_axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
