@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -100,6 +101,19 @@ def test_the_distribution_that_lesson_07_teaches_serves_at_both_ends_of_every_co
         assert shown.error == "" and shown.answer["steps"][-1]["kept"][0] >= 1
     start_again(shown, temperature=0)
     assert sample(shown, 1) == [TOKENS[respond("", []).argmax()].replace("▁", " ")]
+
+
+def test_temperature_0_takes_little_memory_with_the_vocabulary_of_a_published_model():
+    tokens = [f"▁{number}" for number in range(20_000)]
+    logits = torch.arange(len(tokens)).float()
+    shown = widgets.next_token(lambda *_: logits, tokens, "the cat", next_token_probs, title="Sample.")
+    tracemalloc.start()
+    try:
+        start_again(shown, temperature=0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert shown.answer["steps"][0]["token"] == " 19999" and peak < 50 * len(tokens) * 8
 
 
 def test_nothing_is_sampled_after_the_end():

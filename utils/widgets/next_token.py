@@ -123,7 +123,7 @@ class NextToken(Widget):
         before = softmax(logits)
         temperature, top_k, top_p = parameters.values()
         if temperature == 0:
-            after = np.eye(len(logits))[logits.argmax()]
+            after = (np.arange(len(logits)) == logits.argmax()).astype(float)
         else:
             after = self._distribution(given, temperature, top_k, None if top_p > 0.999 else top_p)
             after = checked_probs(after, len(self._tokens))
