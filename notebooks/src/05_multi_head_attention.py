@@ -130,7 +130,7 @@ show(
 print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All models have equally many parameters; the last two rows took 400 steps instead of 150. If keys and values both see letter and marker, as in any Transformer, one head suffices: letters in the keys
+# Parameters are equal; the last two rows took 400 steps, not 150. If keys and values both see letter and marker, as in any Transformer, one head suffices: letters in the keys
 # can change the weights, and markers in the values can tell the readout where they went.
 
 # %% [markdown]

@@ -1445,7 +1445,7 @@ for name, chain in chains.items():
 # Parallel hardware shortens a few large steps, not a thousand small ones in a row. The paper reports a fraction of the training cost of the best recurrent
 # systems, and a higher BLEU (table 2). Larger models became affordable, and Transformers kept improving with size and context, where the LSTMs of one study leveled
 # off ([Kaplan et al., 2020](../docs/references.md#kaplan2020); lesson 09). **Where recurrence was better here**: tokens per second on one core, and, with attention,
-# exact match on longer sentences (medians); in BLEU only dot attention clearly beats sinusoids, all three beat rotary positions.
+# exact match on longer sentences (medians), BLEU there only with dot attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # At this size an RNN with attention is a reasonable choice. Say so.
