@@ -91,7 +91,8 @@ def test_the_time_of_a_training_is_its_tokens_at_the_measured_speed():
     rows = training_speed(("no attention", "Transformer"), epochs=1, num_steps=2, rounds=1)
     assert [row["name"] for row in rows] == ["no attention", "Transformer"]
     tokens = [row["seconds"] * row["tokens_per_second"] for row in rows]
-    assert tokens[0] == pytest.approx(tokens[1], rel=0.01), "the same target tokens"
+    rounding = sum(0.05 * row["tokens_per_second"] + 0.5 * row["seconds"] for row in rows)
+    assert tokens[0] == pytest.approx(tokens[1], abs=rounding), "the same target tokens"
 
 
 def test_speed_is_measured_for_both_models_at_every_length():
