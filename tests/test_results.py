@@ -89,4 +89,5 @@ def test_stored_results_meet_their_targets_except_where_the_page_says_so():
         *(f"{step} {length}, dropout 0, speedup over `nn.Transformer`" for length in (16, 256)),
         "10 seeds at once, time relative to one seed",
         "`make lab` to the output of the first cell",
+        "`make test`",
     }

@@ -125,7 +125,7 @@ show(
         "One head fails with markers as keys and letters as values",
     ),
     alt="Accuracy of ten seeds on the ordered pair: low with one head, even if trained ten times as long, and 100 % with two, four and eight heads, "
-    "and with one head whose keys and values see letter and marker; with two heads and a random query, 100 % in six seeds.",
+    "and with one head whose keys and values see letter and marker; with two heads and a random query, 100 % in some seeds only.",
 )
 print(two_positions.label)
 
@@ -142,7 +142,7 @@ print(two_positions.label)
 # %% tags=["checks"]
 assert results[1]["accuracy"].max() < 0.5 and results[2]["accuracy"].min() >= 0.99
 random_query = pairs_correct.pop("2 heads, random query")
-assert min(random_query) < 20 and sum(value > 99 for value in random_query) == 6
+assert min(random_query) < 20 and 2 < sum(value > 99 for value in random_query) < 9
 for name, values in pairs_correct.items():
     assert max(values) < 50 if name in ("1 head", "1 head, ten times as long") else min(values) > 99
 sizes = {
